@@ -1,17 +1,18 @@
-// cost.c: what each kernel costs; see cost.h.
+// cost.c: counts what each kernel costs, with a function for each kernel; and what our CUDA code
+// moves beyond that.
 //
 // ## How fast can a kernel be?
 //
 // A processor does two things: it calculates, and it fetches numbers from memory. It has a rate for
 // each, `peak` FLOP per second and `bandwidth` bytes per second, and does both at the same time. So
-// however clever a kernel is, it takes at least
+// every kernel, however clever, takes at least
 //
 //     seconds = max(flop / peak, bytes / bandwidth)
 //
-// Which of the two it is depends on a single number of the kernel, flop / bytes: how often it uses
-// a byte that it has fetched. That is its *arithmetic intensity* (where bytes are those of the main
-// memory, as here, also "operational intensity"). The FLOP per second that can be had are
-// min(peak, bandwidth x intensity), and drawn over the intensity they look like a roof:
+// Which of the two it is depends on one number, flop / bytes: how often the kernel uses a byte that
+// it has fetched. This is its *arithmetic intensity* (also "operational intensity", if the bytes
+// are those of main memory, as here). The attainable FLOP per second are min(peak, bandwidth x
+// intensity). Drawn over the intensity, they look like a roof:
 //
 //     FLOP/s
 //      peak |            _______________________    a product of large matrices
@@ -23,26 +24,26 @@
 //           +------------|-----------------------
 //                 peak / bandwidth          FLOP per byte
 //
-// Under the slope a faster processor helps nothing, under the flat part faster memory helps
-// nothing. `add` does n FLOP for 12 n bytes: 1/12 FLOP per byte, however large n is. A product of
-// two n x n matrices does 2 n^3 FLOP for 12 n^2 bytes: n / 6, as much as one likes. That is why a
-// minibatch has many rows, why ReLU and pooling are better done inside the convolution before them
-// (`pooled` in kernels.h: hardly fewer FLOP, but far fewer bytes), and why a device that gets a
-// k-th part of the rows may not be k times as fast: W is as large as before.
+// Under the slope, a faster processor does not help; under the flat part, faster memory does not.
+// `add` does n FLOP for 12 n bytes: 1/12 FLOP per byte, however large n is. A product of two n x n
+// matrices does 2 n^3 FLOP for 12 n^2 bytes: n / 6, which grows with n. This is why a minibatch has
+// many rows, and why ReLU and pooling are better done inside the convolution before them (`pooled`
+// in kernels.h: hardly fewer FLOP, but far fewer bytes). It is also why a device that gets a k-th
+// part of the rows may not be k times as fast: W is as large as before.
 //
 // The roof is from Williams, Waterman & Patterson, "Roofline: an insightful visual performance
-// model for multicore architectures", Communications of the ACM 52(4), 2009. Bytes that are fetched
-// again because a cache was too small, and FLOP below the peak, are for the efficiency in
-// machine.h.
+// model for multicore architectures", Communications of the ACM 52(4), 2009. The efficiencies in
+// machine.h account for bytes that are fetched again because a cache was too small, and for FLOP
+// below the peak.
 #include "cost.h"
 #include "cuda/conv2d_plan.h"
 
 #include <stdbool.h>
 
-// n, or nothing.
+// n if it is needed, else 0.
 static double when(bool needed, double n) { return needed ? n : 0; }
 
-// How many of n results have to be read and added to.
+// How many of n results are read and added to.
 static double kept(float beta, double n) { return when(beta != 0, n); }
 
 static KernelCost cost(CostKind kind, double flop, double floats) {
@@ -111,7 +112,7 @@ static KernelCost relu_backward_cost(const void *args) {
 
 // ---- fully connected layers --------------------------------------------------------------------
 
-// A matrix is not read if the other one has nothing to be multiplied with.
+// A matrix is not read if the other one is empty.
 static KernelCost gemm_cost(const void *args) {
     const struct gemm_args *a = args;
     double M = a->M, N = a->N, K = a->K;
@@ -136,8 +137,8 @@ static KernelCost add_bias_backward_cost(const void *args) {
 static int smaller(int a, int b) { return a < b ? a : b; }
 static int larger(int a, int b) { return a > b ? a : b; }
 
-// How many of the `size` rows of an image some window meets; or of its columns. Windows may
-// overlap, and with a stride larger than the kernel there are pixels that none meets.
+// How many of the `size` rows (or columns) of an image are in some window. Windows may overlap, and
+// with a stride larger than the kernel there are pixels in no window.
 static double met(int size, int out, int kernel, int stride, int pad) {
     int count = 0, next = 0; // those before `next` are counted
     for (int i = 0; i < out; i++) {
@@ -151,7 +152,7 @@ static double met(int size, int out, int kernel, int stride, int pad) {
 typedef struct conv2d_shape Conv;
 
 static ConvolutionForm form_of(const Conv *s) {
-    enum { THIN = 64 }; // for an output pixel: what 16 channels of 2x2 have
+    enum { THIN = 64 }; // products for an output pixel: those of 16 channels with kernels of 2x2
     if (s->C * s->kernel_h * s->kernel_w < THIN) return FORM_THIN;
     if (s->stride_h > 1 || s->stride_w > 1 || s->kernel_h * s->kernel_w == 1) return FORM_PLAIN;
     return s->kernel_h * s->kernel_w > 9 ? FORM_LARGE : FORM_3X3;
@@ -182,13 +183,13 @@ static double met_X(const Conv *s) {
 }
 
 // Y, or dY. If it is pooled, there is a number for each window of four pixels, and a byte of
-// `pooled` for each two pixels.
+// `pooled` for every two pixels.
 static double bytes_Y(const Conv *s, const unsigned char *pooled) {
     double pixels = size_Y(s);
     return pooled ? pixels / 4 * sizeof(float) + pixels / 2 : pixels * sizeof(float);
 }
 
-// Pooled, a pixel is compared with 0 and added to its window's sum, and that is divided.
+// If pooled, each pixel is compared with 0 and added to its window's sum, which is then divided.
 static KernelCost conv2d_forward_cost(const void *args) {
     const struct conv2d_forward_args *a = args;
     const Conv *s = &a->s;
@@ -200,7 +201,7 @@ static KernelCost conv2d_forward_cost(const void *args) {
     return c;
 }
 
-// Pooled, dY of a window is divided among its four pixels.
+// If pooled, dY of a window is divided among its four pixels.
 static KernelCost conv2d_backward_input_cost(const void *args) {
     const struct conv2d_backward_input_args *a = args;
     const Conv *s = &a->s;
@@ -227,7 +228,7 @@ typedef struct avg_pool2d_shape Pool;
 
 static double pool_windows(const Pool *s) { return (double)s->N * s->C * s->out_h * s->out_w; }
 
-// Of a window: an addition for each pixel, and a division.
+// For each window: an addition for each pixel, and a division.
 static double pool_flop(const Pool *s) {
     return pool_windows(s) * ((double)s->kernel_h * s->kernel_w + 1);
 }
@@ -251,7 +252,7 @@ static KernelCost avg_pool2d_backward_cost(const void *args) {
 
 // ---- batch normalisation -----------------------------------------------------------------------
 //
-// Each is some FLOP for each number, and a few for each channel that has any numbers.
+// Each kernel does some FLOP for each number, and a few for each channel that has any numbers.
 
 // The mean: an addition for each number, a division. M2: a difference, its square, an addition.
 static KernelCost batch_norm_stats_cost(const void *args) {
@@ -261,8 +262,8 @@ static KernelCost batch_norm_stats_cost(const void *args) {
 }
 
 // Chan's formulas have two FLOP for each device, and eight more for each of its channels; a
-// division gives the variance. A running value has two products and an addition, and that of the
-// variance a division by count - 1.
+// division gives the variance. A running value takes two products and an addition; the variance's
+// also a division by count - 1.
 static KernelCost batch_norm_merge_cost(const void *args) {
     const struct batch_norm_merge_args *a = args;
     double k = a->k, C = a->C, mean = when(a->running_mean, C), var = when(a->running_var, C);
@@ -271,7 +272,7 @@ static KernelCost batch_norm_merge_cost(const void *args) {
     return cost(COST_ELEMENTS, flop, k * (2 * C + 1) + 2 * C + 1 + 2 * mean + 2 * var);
 }
 
-// A channel has its deviation, sqrt(var + eps).
+// For each channel: its deviation, sqrt(var + eps).
 static KernelCost batch_norm_forward_cost(const void *args) {
     const struct batch_norm_forward_args *a = args;
     double n = (double)a->N * a->C * a->S, channels = when(n > 0, a->C);
@@ -284,7 +285,7 @@ static KernelCost batch_norm_backward_sums_cost(const void *args) {
     return cost(COST_ELEMENTS, 5 * n + 2 * channels, 2 * n + 2 * channels + 2 * (double)a->C);
 }
 
-// A channel has its deviation, weight / deviation, and with sums their two means.
+// For each channel: its deviation, weight / deviation, and with sums their two means.
 static KernelCost batch_norm_backward_input_cost(const void *args) {
     const struct batch_norm_backward_input_args *a = args;
     double n = (double)a->N * a->C * a->S, channels = when(n > 0, a->C);
@@ -298,8 +299,8 @@ static KernelCost batch_norm_backward_input_cost(const void *args) {
 
 // ---- loss, accuracy, update --------------------------------------------------------------------
 
-// A logit is compared, has the largest subtracted, goes through exp, is added and divided by the
-// sum. A row has a log and a difference.
+// For each logit: a comparison, the subtraction of the largest, exp, an addition, and a division by
+// the sum. For each row: a log and a difference.
 static KernelCost cross_entropy_forward_cost(const void *args) {
     const struct cross_entropy_forward_args *a = args;
     double rows = a->rows, n = rows * a->classes;
@@ -324,7 +325,7 @@ static KernelCost sgd_cost(const void *args) {
     return cost(COST_ELEMENTS, 2 * n + when(n > 0, 1), 4 * n);
 }
 
-// Of what is computed once for all elements: 1 / batch_size, 1 - beta1, 1 - beta2 and 1 / root.
+// The four that are computed once for all elements: 1 / batch_size, 1 - beta1, 1 - beta2, 1 / root.
 static KernelCost adam_cost(const void *args) {
     const struct adam_args *a = args;
     double n = (double)a->n;
@@ -333,7 +334,7 @@ static KernelCost adam_cost(const void *args) {
 
 // ---- all of them -------------------------------------------------------------------------------
 
-// A kernel that has no function above does not compile here.
+// If a kernel has no function above, this does not compile.
 KernelCost kernel_cost(KernelId kernel, const void *args) {
 #define COST_OF(name) name##_cost,
     static KernelCost (*const costs[NUM_KERNELS])(const void *args) = {KERNELS(COST_OF)};
@@ -341,7 +342,7 @@ KernelCost kernel_cost(KernelId kernel, const void *args) {
     return costs[kernel](args);
 }
 
-// ---- what is done ------------------------------------------------------------------------------
+// ---- what an implementation does ---------------------------------------------------------------
 
 static const Conv *conv_shape(KernelId kernel, const void *args) {
     switch (kernel) {
@@ -372,15 +373,16 @@ static Products conv_products(const Conv *s, ConvolutionPass pass, int count) {
 }
 
 // kernels/cuda/conv2d.cu: for each chunk of images, one launch writes the windows or adds them up,
-// one moves the planes of Y between images and matrix, and the product of the two is cuBLAS's. Few
-// weights have their own kernel, and a second one for their sums; so has the bias.
+// one moves the planes of Y between images and matrix, and cuBLAS multiplies the two. The gradient
+// of few weights has a kernel of its own, and a second one that adds up its sums; so has the
+// gradient of the bias.
 static void add_our_convolution(KernelTraffic *t, const Conv *s, const void *args) {
     const struct conv2d_backward_params_args *params = args;
     bool of_params = t->work.pass == PASS_PARAMS;
     int images = conv2d_chunk_images(s), chunks = (s->N + images - 1) / images;
     double windows = size_Y(s) / s->M * s->C * s->kernel_h * s->kernel_w, planes = size_Y(s);
     t->launches = chunks * (of_params && conv2d_has_few_weights(s) ? 4 : 3);
-    // What must be read and written is, by one of the launches that move; but W is the product's.
+    // The bytes that cannot be avoided are moved by these launches, except W: the product reads it.
     t->moved = t->work.bytes - size_W(s) * sizeof(float) + (windows + planes) * sizeof(float);
     if (of_params && params->db) {
         t->launches += 2;
@@ -391,7 +393,7 @@ static void add_our_convolution(KernelTraffic *t, const Conv *s, const void *arg
     t->products = conv_products(s, t->work.pass, chunks);
 }
 
-// A kernel whose sums are many takes two launches: parts of them, and their sum.
+// These kernels take two launches: one for parts of the sums, and one that adds up the parts.
 static bool adds_up_parts(KernelId kernel) {
     return kernel == KERNEL_sum_forward || kernel == KERNEL_batch_norm_stats ||
            kernel == KERNEL_batch_norm_backward_sums;

@@ -1,4 +1,5 @@
-// cpu.c: what the kernels of all instruction sets share: which sets there are, and memory.
+// cpu.c: what the kernels of all instruction sets share: the list of sets, the choice of one, and
+// scratch memory.
 #include "kernels/cpu/cpu.h"
 #include "fail.h"
 
@@ -7,8 +8,8 @@
 
 // ---- instruction sets --------------------------------------------------------------------------
 //
-// The levels are those of the x86-64 psABI. A CPU is asked what it can do, never what it is called:
-// so the next one, which nobody has heard of yet, is as fast as it can be.
+// The levels are those of the x86-64 psABI. We ask a CPU which instructions it has, never for its
+// model name, so that CPUs that come out later are used as well as they can be.
 
 #if defined(__x86_64__)
 
@@ -43,7 +44,7 @@ const InstructionSet instruction_sets[] = {
     {0},
 };
 
-#else // one set is all there is: NEON on 64-bit Arm, elsewhere what the compiler makes of it
+#else // only one set: NEON on 64-bit Arm, elsewhere the compiler's default
 
 static bool any(void) { return true; }
 extern CpuKernel *const cpu_kernels_plain[];
@@ -59,7 +60,7 @@ const InstructionSet instruction_sets[] = {
 
 #endif
 
-// The one that the environment names, or the best that this CPU has.
+// The set that BOOK_ISA in the environment names, or else the best that this CPU has.
 static const InstructionSet *choose_instruction_set(void) {
     const char *wanted = getenv("BOOK_ISA");
     for (const InstructionSet *set = instruction_sets; set->name; set++) {

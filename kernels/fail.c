@@ -1,4 +1,4 @@
-// fail.c: see fail.h.
+// fail.c: prints an error by the function that the caller of the kernels has chosen, or by itself.
 #include "fail.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-// fail.h: how a kernel ends the program. Kernels know nothing of common/, so who uses them says
-// which function prints the message (common/device/device.c: die() of error.h).
+// fail.h: how a kernel ends the program. In a kernel, call kernels_fail(); do not call die(),
+// because kernels know nothing of common/. A program that uses kernels chooses the function that
+// prints the message with kernels_fail_with() (common/device/device.c chooses die() of error.h).
 #ifndef KERNELS_FAIL_H
 #define KERNELS_FAIL_H
 
@@ -7,12 +8,12 @@
 extern "C" {
 #endif
 
-// Prints what is wrong in a line, and in a second one what to do; does not return.
+// Prints one line that says what is wrong and one that says what to do. Does not return.
 void kernels_fail(const char *hint, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 
-// The function that kernels_fail() calls from now on. It must not return. Without one the two lines
-// go to stderr and the program ends with status 1.
+// From now on kernels_fail() calls this function, which must not return. If none was chosen, the
+// two lines go to stderr and the program ends with status 1.
 typedef void KernelsFail(const char *hint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void kernels_fail_with(KernelsFail *fail);

@@ -1,4 +1,6 @@
-// kernels.h: every kernel of the book, once, for both backends.
+// kernels.h: every kernel of the book, once, for both backends. To run a kernel, fill in its
+// argument struct and call queue_launch() (common/device/queue.h); do not call kernels directly. To
+// add one, follow the steps at the top of tests/test_kernels.c.
 //
 // A kernel is a function of a small argument struct. The struct `NAME_args` below says what a
 // kernel takes; kernels/cpu/*.c and kernels/cuda/*.cu implement it, in files of the same name.
@@ -7,13 +9,14 @@
 //   - All matrices and images are row-major float32; images are (N,C,H,W): N images of C channels
 //     of H rows of W pixels.
 //   - `beta` says what happens to what an output already holds: 0 overwrites it (and never reads
-//     it: it may be NaN), 1 adds to it. So that a gradient used twice is the sum of both.
+//     it: it may be NaN), 1 adds to it. With 1, a tensor that is used twice gets the sum of both
+//     gradients.
 //   - Every kernel accepts sizes of zero, because a device may get no rows of a small minibatch.
 //   - The same input gives the same bits, run after run and for any number of threads. Another
-//     machine may give others: the order in which numbers are added depends on the shapes, on a CPU
-//     also on how wide its vectors are (and with FMA a product is not rounded before it is added;
-//     BOOK_ISA in the environment chooses, see cpu/cpu.h). GPUs leave matrix products to cuBLAS,
-//     whose order depends on the GPU and on cuBLAS's version, too.
+//     machine may give other bits. The order in which numbers are added depends on the shapes, and
+//     on a CPU also on the width of its vectors; with FMA, a product is not rounded before it is
+//     added. (BOOK_ISA in the environment chooses the instructions, see cpu/cpu.h.) On GPUs, matrix
+//     products are cuBLAS's, whose order also depends on the GPU and on cuBLAS's version.
 #ifndef KERNELS_H
 #define KERNELS_H
 
@@ -84,17 +87,17 @@ struct add_forward_args {
     size_t n;
 };
 
-// dX = beta dX + dY: what a sum passes on to each of its parts, and how any gradient joins what is
-// there already.
+// dX = beta dX + dY: the gradient of each term of a sum; also adds any gradient to what is there
+// already.
 struct add_backward_args {
     const float *dY;
     float *dX, beta;
     size_t n;
 };
 
-// Y[i][j] = X[i][j] for rows x cols numbers. A row of X begins X_stride floats behind the one
-// before it, a row of Y Y_stride floats: so X or Y may be some neighbouring columns of a broader
-// matrix. To cut channels out of images and to put them together, with an image as a row.
+// Y[i][j] = X[i][j] for rows x cols numbers. Rows of X begin X_stride floats apart, rows of Y
+// Y_stride floats. So X or Y may be some neighbouring columns of a wider matrix. With an image as a
+// row, this cuts channels out of images and puts them back together.
 struct copy_columns_args {
     const float *X;
     float *Y;
@@ -162,11 +165,11 @@ struct conv2d_shape {
     int N, C, H, W, M, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
 };
 
-// A convolution may end in ReLU and average pooling with 2x2 windows side by side, as in LeNet.
-// What is between them then never goes to memory. For that `pooled` is not NULL, out_h and out_w
-// are even, and Y and dY have the shape (N,M,out_h/2,out_w/2). `pooled` (N,M,out_h/2,out_w) says
-// which pixels are positive, all that backward needs to know: byte (i,j) has bit 0 for the pixel
-// (2i,j), bit 1 for (2i+1,j).
+// A convolution may end in ReLU and average pooling with 2x2 windows side by side, as in LeNet. The
+// values between these steps are then never written to memory. In this case `pooled` is not NULL,
+// out_h and out_w are even, and Y and dY have the shape (N,M,out_h/2,out_w/2). `pooled`
+// (N,M,out_h/2,out_w) says which pixels are positive, which is all that backward needs to know:
+// byte (i,j) has bit 0 for the pixel (2i,j) and bit 1 for (2i+1,j).
 
 // Y = X * W + b; b may be NULL. Writes `pooled`.
 struct conv2d_forward_args {
@@ -193,7 +196,8 @@ struct conv2d_backward_params_args {
 };
 
 // The mean of each kernel_h x kernel_w window; X (N,C,H,W), Y (N,C,out_h,out_w) with
-// out = (H - kernel) / stride + 1, rounded down: what does not fill a window is left out.
+// out = (H - kernel) / stride + 1, rounded down. Pixels at the edge that fill no window are left
+// out.
 struct avg_pool2d_shape {
     int N, C, H, W, kernel_h, kernel_w, stride_h, stride_w, out_h, out_w;
 };
@@ -214,17 +218,17 @@ struct avg_pool2d_backward_args {
 //
 // Ioffe & Szegedy, "Batch normalization", 2015. X (N,C,S) has S = H W pixels per channel. Each
 // channel gets mean 0 and variance 1 over all images and pixels of the minibatch, then a weight and
-// a bias that are learnt. This is the one layer where the rows of a minibatch depend on each other.
-// So it is in steps, with small results (a few numbers per channel) that several devices can
-// exchange in between:
+// a bias that are learnt. This is the only layer where the rows of a minibatch depend on each
+// other. Therefore it has several steps, with small results (a few numbers per channel) that
+// devices can exchange in between:
 //
 //     forward    stats -> [all devices' to each] -> merge -> forward
 //     backward   backward_sums -> [allreduce] -> backward_input
 //
-// A device that normalises with its own rows alone leaves out what is in brackets.
+// A device that normalises with its own rows alone leaves out the steps in brackets.
 
-// stats (2C+1): for each channel its mean; then for each the sum of the squared deviations from it
-// ("M2"); then, once, the count N S. All zero if the count is.
+// stats (2C+1): the mean of each channel, then the sum of the squared deviations from it ("M2") of
+// each channel, then the count N S. If the count is 0, so are all others.
 struct batch_norm_stats_args {
     const float *X;
     float *stats;
@@ -233,10 +237,10 @@ struct batch_norm_stats_args {
 
 // stats (k,2C+1) of k devices, merged in the order 0, 1, ..., k-1 (Chan, Golub & LeVeque,
 // "Algorithms for computing the sample variance", 1983) -> mean (C), var (C) = M2 / count and count
-// (1) of all their rows. Without any rows all are 0, never NaN.
+// (1) of all their rows. If there are no rows, all are 0, never NaN.
 // Then running = (1 - momentum) running + momentum * the minibatch's, for running_mean (C) and
-// running_var (C), unless these are NULL. As in PyTorch, running_var takes the variance without
-// bias, M2 / (count - 1). It stays as it is if the count is below 2, running_mean if it is 0.
+// running_var (C), unless these are NULL. As in PyTorch, running_var takes the unbiased variance,
+// M2 / (count - 1). It does not change if the count is below 2, running_mean not if the count is 0.
 struct batch_norm_merge_args {
     const float *stats;
     float *mean, *var, *count, *running_mean, *running_var, momentum;
@@ -260,9 +264,9 @@ struct batch_norm_backward_sums_args {
 };
 
 // dX = beta dX + weight / sqrt(var + eps) (dY - sums[0] / count - xhat sums[1] / count), where sums
-// and count are those of all devices: mean and var depend on X too. If sums is NULL they do not (in
-// evaluation they are constants), and dX = beta dX + weight / sqrt(var + eps) dY; X, mean and count
-// are not read then.
+// and count are those of all devices. The two terms with sums are there because mean and var depend
+// on X too. In evaluation they are constants: then sums is NULL, dX = beta dX + weight / sqrt(var +
+// eps) dY, and X, mean and count are not read.
 struct batch_norm_backward_input_args {
     const float *dY, *X, *mean, *var, *weight, *sums, *count;
     float *dX, eps, beta;
@@ -272,8 +276,8 @@ struct batch_norm_backward_input_args {
 // ---- loss, accuracy, update ------------------------------------------------------------------
 
 // For each row i: losses[i] = -log softmax(logits[i])[labels[i]], probs[i] = softmax(logits[i]).
-// logits and probs are (rows,classes); labels holds class numbers as floats. A label that is no
-// class gives its row the loss NaN.
+// logits and probs are (rows,classes); labels holds class numbers as floats. The loss of a row is
+// NaN if its label is no class.
 struct cross_entropy_forward_args {
     const float *logits, *labels;
     float *losses, *probs;
@@ -287,8 +291,9 @@ struct cross_entropy_backward_args {
     int rows, classes;
 };
 
-// count[0] += the number of rows whose largest logit is at labels[i]; a tie goes to the first, as
-// in argmax; a row with a NaN, or with a label that is no class, is never correct.
+// count[0] += the number of rows whose largest logit is at labels[i]. Of equal logits the first
+// counts as the largest, as in argmax. A row with a NaN, or with a label that is no class, is never
+// correct.
 struct count_correct_args {
     const float *logits, *labels;
     float *count;
@@ -303,7 +308,8 @@ struct sgd_args {
 };
 
 // One step of Adam (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015), with
-// g = grad / batch_size, its moving averages and their corrections for having begun at 0:
+// g = grad / batch_size. `mean` and `square` are moving averages that begin at 0; `rate` and `root`
+// correct for that:
 //
 //     mean   = beta1 mean   + (1 - beta1) g             rate = lr / (1 - beta1^t)
 //     square = beta2 square + (1 - beta2) g^2           root = sqrt(1 - beta2^t)
@@ -315,7 +321,7 @@ struct adam_args {
     size_t n;
 };
 
-// Room for the largest struct above in a queue's task.
+// A queue's task has room for this many bytes: the largest struct above must fit.
 enum { MAX_KERNEL_ARGS = 128 };
 
 #endif

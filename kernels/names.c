@@ -1,4 +1,4 @@
-// names.c: the kernels' names, as kernels.h has them.
+// names.c: the name of each kernel, made from the list in kernels.h.
 #include "kernels.h"
 
 const char *kernel_name(KernelId kernel) {

@@ -1,5 +1,5 @@
-// avg_pool2d.c: the mean of each window. What is computed in plain loops, then the case that
-// networks use nearly always, 2x2 windows side by side, in a form that the compiler turns into
+// avg_pool2d.c: the mean of each window. First what is computed, in plain loops. Then the case that
+// networks nearly always use, 2x2 windows side by side, in a form that the compiler turns into
 // vectors.
 #include "cpu.h"
 
@@ -22,8 +22,8 @@ static void forward_plane(const struct avg_pool2d_shape *s, const float *X, floa
         }
 }
 
-// Each window gives its gradient in equal parts to its pixels. Windows may overlap or leave pixels
-// out.
+// Each window divides its gradient equally among its pixels. Windows may overlap or leave out
+// pixels.
 static void backward_plane(const struct avg_pool2d_shape *s, const float *dY, float *dX,
                            float beta) {
     float scale = 1.0f / (float)(s->kernel_h * s->kernel_w);
@@ -46,8 +46,8 @@ void avg_pool2d_backward_naive(const struct avg_pool2d_backward_args *a) {
         backward_plane(&a->s, a->dY + i * plane_out(&a->s), a->dX + i * plane_in(&a->s), a->beta);
 }
 
-// The defect of the loops above: with the size of the window known only at run time, the two inner
-// ones cost more than the additions in them.
+// The defect of the loops above: the size of the window is known only at run time, so the two inner
+// loops cost more than the additions in them.
 static bool is_2x2(const struct avg_pool2d_shape *s) {
     return s->kernel_h == 2 && s->kernel_w == 2 && s->stride_h == 2 && s->stride_w == 2;
 }
@@ -63,7 +63,7 @@ static void forward_plane_2x2(const struct avg_pool2d_shape *s, const float *res
     }
 }
 
-// Overwrites: each pixel is in one window at most, and an odd last row or column in none.
+// Overwrites dX: each pixel is in at most one window, and an odd last row or column in none.
 static void backward_plane_2x2(const struct avg_pool2d_shape *s, const float *restrict dY,
                                float *restrict dX) {
     int out_w = s->out_w, W = s->W;

@@ -1,5 +1,5 @@
 // batch_norm.c: batch normalisation, in the steps that kernels.h lists. First what is computed, in
-// plain loops and double; then how it is computed at the speed of memory.
+// plain loops and in double. Then how it is computed at the speed of memory.
 #include "cpu.h"
 #include "fast/vector.h"
 
@@ -82,21 +82,21 @@ void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args
 
 // ---- how -------------------------------------------------------------------------------------
 //
-// The defects of the loops: a channel lies in N pieces far apart, so each is fetched anew for every
-// pass; and each addition waits for the one before.
+// The defects of the loops: a channel is spread over N pieces that are far apart, so each is
+// fetched anew for every pass; and each addition waits for the one before.
 //
-// So memory is read in order, once: image after image, and in an image the planes of neighbouring
-// channels. Sums are float, VL of them side by side, for a piece of a plane; or for a few images
-// where planes are so small that adding up what lies side by side takes longer than reading them.
-// From there on they are double. A thread has some neighbouring channels, whose sums are the same
-// whichever thread has them.
-enum { PIECE = 1024, TOGETHER = 128 }; // numbers of a channel
-enum { MOST_IMAGES = 8 };              // together
+// So memory is read once and in order: image after image, and in an image the planes of
+// neighbouring channels. The sums of a piece of a plane are float, VL of them side by side. If
+// planes are small, adding up the VL sums would take longer than reading the plane, so these sums
+// run over a few images. From there on, sums are double. A thread takes some neighbouring channels.
+// Their sums do not depend on which thread takes them.
+enum { PIECE = 1024, TOGETHER = 128 }; // numbers of a channel that are added up in float
+enum { MOST_IMAGES = 8 };              // whose small planes are added up in float
 
-// The first of thread t's things, when `threads` threads share n; it has those up to share(n, t+1).
+// If `threads` threads share n things, thread t has those from share(n, t) to share(n, t + 1) - 1.
 static long share(long n, int t, int threads) { return n * t / threads; }
 
-// Not worth waking other threads for less.
+// Only then is it worth waking other threads.
 static inline bool is_large(int N, int C, int S) { return plane_at(C, S, N, 0) > PARALLEL_FLOATS; }
 
 typedef struct Sums {
@@ -107,7 +107,7 @@ typedef struct Lanes {
     Vec values, products;
 } Lanes;
 
-// Two arrays (N,C,S), and a number of each channel for each of them.
+// Two arrays (N,C,S), and for each array one number per channel.
 typedef struct Planes {
     int N, C, S;
     const float *A, *a, *B, *b;
@@ -118,7 +118,7 @@ INLINE void add_vectors(Lanes *to, Vec value, Vec other) {
     to->products += value * other;
 }
 
-// Two sums of each kind, as each addition waits for the one before it.
+// Two sums of each kind, because each addition waits for the one before it.
 INLINE void add_piece(Lanes *to, const float *A, float a, const float *B, float b, int n) {
     Lanes sums = *to, others = {0};
     int i = 0;
@@ -165,8 +165,8 @@ typedef struct Moments {
     double mean, M2, count; // M2: the sum of the squared deviations from the mean
 } Moments;
 
-// Of two sets together, by Chan's formula: the last term is there because each set's deviations are
-// from its own mean.
+// The moments of two sets together, by Chan's formula. The last term is there because the
+// deviations of each set are from its own mean.
 static inline Moments merge(Moments a, Moments b) {
     if (b.count == 0) return a;
     double count = a.count + b.count, part = b.count / count, delta = b.mean - a.mean;
@@ -184,10 +184,10 @@ static float mean_of(const float *x, int n) {
     return n > 0 ? (float)(total / n) : 0;
 }
 
-// Deviations are from the mean of the first image's plane, for sum(x^2) - sum(x)^2 / n would lose
-// all digits where the mean is large against them. However far that plane's mean is from the mean
-// of all, it is one of N: the square of its distance is at most N times the variance, so few digits
-// are lost.
+// Deviations are taken from the mean of the first image's plane, because sum(x^2) - sum(x)^2 / n
+// would lose all digits if the mean is large compared to the deviations. The plane's mean may
+// differ from the mean of all N planes, but the square of the difference is at most N times the
+// variance, so few digits are lost.
 static void stats_of_channels(const struct batch_norm_stats_args *a, long first, long last,
                               Lanes *lanes, Sums *sums, float *near) {
     double count = larger(a->N * a->S, 1);
@@ -213,7 +213,7 @@ CPU_KERNEL(batch_norm_stats) {
     a->stats[2 * a->C] = (float)a->N * (float)a->S;
 }
 
-// One device after the other, a few numbers each.
+// Merges one device after the other, a few numbers each.
 CPU_KERNEL(batch_norm_merge) {
     size_t C = (size_t)a->C, stride = 2 * C + 1;
     double total = 0;
@@ -236,8 +236,8 @@ CPU_KERNEL(batch_norm_merge) {
     }
 }
 
-// (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
-// X and a large mean have in common.
+// (X - mean) comes first. X scale + (bias - mean scale) would save an operation, but it would lose
+// the digits that X and a large mean have in common.
 static void forward_planes(const struct batch_norm_forward_args *a, long first, long last) {
     for (long plane = first; plane < last; plane++) {
         const float *restrict X = a->X + plane * a->S;
@@ -275,7 +275,8 @@ CPU_KERNEL(batch_norm_backward_sums) {
     }
 }
 
-// Which of the four loops it is does not change inside a plane, so that each is a plain one.
+// The questions about beta and sums have the same answer throughout a plane, so the compiler makes
+// a plain loop for each answer.
 static void input_of_planes(const struct batch_norm_backward_input_args *a, long first, long last) {
     bool overwrite = a->beta == 0;
     for (long plane = first; plane < last; plane++) {
@@ -290,7 +291,7 @@ static void input_of_planes(const struct batch_norm_backward_input_args *a, long
         }
         const float *restrict X = a->X + plane * a->S;
         float mean = a->mean[c], mean_dY = a->sums[c] / *a->count;
-        float slope = a->sums[a->C + c] / *a->count * inverse; // of dY as a line in X
+        float slope = a->sums[a->C + c] / *a->count * inverse; // of dY as a linear function of X
         for (int i = 0; i < a->S; i++) {
             float d = scale * (dY[i] - mean_dY - (X[i] - mean) * slope);
             dX[i] = overwrite ? d : dX[i] + d;

@@ -1,4 +1,4 @@
-// bias.c: add a row vector to each row of a matrix; backward sums the rows.
+// bias.c: adds a row vector to each row of a matrix; backward sums the rows.
 #include "cpu.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ CPU_KERNEL(add_bias_forward) {
         }
 }
 
-// Rows are added up as a tree (see cpu.h).
+// Rows are added up as the tree that cpu.h describes.
 CPU_KERNEL(add_bias_backward) {
     SumTree tree = sum_tree(a->rows);
     size_t cols = (size_t)a->cols;

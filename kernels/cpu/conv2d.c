@@ -18,7 +18,7 @@ static size_t x_size(const Shape *s) { // one image
 // A convolution consists of products: output pixel (n,m,i,j) has weight (m,c,p,q) times input pixel
 // (n,c,h,w). Forward and both backward passes are sums of the same products, seen from Y, X and W.
 
-// Where these numbers are.
+// Where these numbers are in memory.
 static size_t y_at(const Shape *s, int n, int m, int i, int j) {
     return (((size_t)n * s->M + m) * s->out_h + i) * s->out_w + j;
 }
@@ -28,7 +28,7 @@ static size_t w_at(const Shape *s, int m, int c, int p, int q) {
 static size_t x_at(const Shape *s, int n, int c, int h, int w) {
     return (((size_t)n * s->C + c) * s->H + h) * s->W + w;
 }
-// Else the pixel lies in the padding, and is zero.
+// Otherwise the pixel is in the padding, and is zero.
 static bool inside(const Shape *s, int h, int w) {
     return h >= 0 && h < s->H && w >= 0 && w < s->W;
 }
@@ -68,8 +68,8 @@ void conv2d_forward_naive(const struct conv2d_forward_args *a) {
     }
 }
 
-// dX of an image: what its pixel (c,h,w) gave to an output pixel comes back from there. The sums of
-// many output pixels grow side by side, so they are kept in an array until all are there.
+// dX of an image: each output pixel that a pixel (c,h,w) contributed to contributes to its
+// gradient. These loops add to the sums of many pixels in turn, so the sums are kept in an array.
 static void image_sums(const struct conv2d_backward_input_args *a, int n, double *dX) {
     const Shape *s = &a->s;
     for (int m = 0; m < s->M; m++) {
@@ -104,8 +104,8 @@ void conv2d_backward_input_naive(const struct conv2d_backward_input_args *a) {
     free(sums);
 }
 
-// The weight (m,c,p,q): all output pixels of channel m, each times the input pixel that met the
-// weight there.
+// The gradient of weight (m,c,p,q): all output pixels of channel m, each times the input pixel that
+// met the weight there.
 static double weight_sum(const struct conv2d_backward_params_args *a, int m, int c, int p, int q) {
     const Shape *s = &a->s;
     double sum = 0;
@@ -145,8 +145,8 @@ void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a) {
 
 // ---- the kernels -----------------------------------------------------------------------------
 //
-// The loops ask several questions for each useful multiplication, and use nothing twice that is in
-// the cache. Each of the methods below makes matrix products of them, in a different way.
+// The defect of the loops: several tests for each useful multiplication, and no reuse of what is in
+// the cache. fast/ has three methods without it, each for other shapes.
 
 CPU_KERNEL(conv2d_forward) {
     if (winograd_suits(&a->s))

@@ -1,5 +1,5 @@
-// copy_columns.c: some neighbouring columns of one matrix into another. Each row is one run of
-// memory.
+// copy_columns.c: copies some neighbouring columns of one matrix into another, with one memcpy()
+// for each row.
 #include "cpu.h"
 
 #include <string.h>

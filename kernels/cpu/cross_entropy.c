@@ -1,5 +1,5 @@
-// cross_entropy.c: softmax and its loss in one kernel, which is both faster and safer than one
-// after the other: exp() of a large logit overflows, and log() of a small probability loses all
+// cross_entropy.c: softmax and its loss in one kernel. This is both faster and safer than one after
+// the other, where exp() of a large logit overflows and log() of a small probability loses all
 // digits.
 #include "cpu.h"
 
@@ -10,8 +10,8 @@ static int class_of(float label, int classes) {
     return label >= 0 && label < (float)classes ? (int)label : -1;
 }
 
-// The largest logit is subtracted first; that changes nothing (it cancels) but no exp() exceeds 1.
-// A NaN among the logits makes the whole row NaN, the loss included.
+// The largest logit is subtracted first. It cancels out, so the result is the same, but no exp()
+// exceeds 1. A NaN among the logits makes the whole row NaN, including the loss.
 CPU_KERNEL(cross_entropy_forward) {
     for (int row = 0; row < a->rows; row++) {
         const float *logits = a->logits + (size_t)row * (size_t)a->classes;
@@ -38,7 +38,7 @@ CPU_KERNEL(cross_entropy_backward) {
     }
 }
 
-// Correct if no other logit is larger, and none before it as large; a comparison with NaN is false.
+// Correct if no other logit is larger and none before it is equal. A comparison with NaN is false.
 static bool row_is_correct(const float *logits, int classes, int label) {
     if (label < 0) return false;
     for (int c = 0; c < classes; c++) {

@@ -1,5 +1,5 @@
-// elementwise.c: fill, and additions. Loops this plain run at the speed of memory; threads help
-// only because one core alone does not use all of it.
+// elementwise.c: fill, scale and additions. Loops this plain run at the speed of memory. Threads
+// help only because a single core cannot use all of the memory's bandwidth.
 #include "cpu.h"
 
 CPU_KERNEL(fill) {

@@ -1,11 +1,11 @@
-// gemm.c: matrix product. What is computed, then how it is computed fast.
+// gemm.c: the matrix product. First what is computed, in plain loops; then how it is computed fast.
 #include "cpu.h"
 #include "fast/product.h"
 
 #include <string.h>
 
-// What: each element of C is the dot product of a row of op(A) and a column of op(B). Its defect:
-// it runs through B in steps of a whole row, so nearly every read misses the cache.
+// Each element of C is the dot product of a row of op(A) and a column of op(B). The defect of these
+// loops: they run through B in steps of a whole row, so nearly every read misses the cache.
 void gemm_naive(const struct gemm_args *a) {
     for (int m = 0; m < a->M; m++) {
         for (int n = 0; n < a->N; n++) {
@@ -23,19 +23,20 @@ void gemm_naive(const struct gemm_args *a) {
 
 // ---- how -------------------------------------------------------------------------------------
 //
-// product.c multiplies fast what lies before it in order, in the core's own cache. So matrices are
-// cut into blocks that fit there, and copied ("packed") on the way:
+// product() in fast/product.c is fast if what it multiplies is in the core's own cache, in the
+// order in which it reads. So matrices are cut into blocks that fit there, and copied ("packed") on
+// the way:
 //
-//     B, BLOCK_K rows at a time, for all threads: in panels of VL columns, row below row
-//     A, BLOCK_M rows of BLOCK_K columns, each thread its own: as it lies in memory, but densely,
-//        so that it does not touch hundreds of pages
+//     B: BLOCK_K rows at a time, shared by all threads, in panels of VL columns, row below row
+//     A: BLOCK_M rows of BLOCK_K columns for each thread, in A's own order, but without gaps, so
+//        that the block does not touch hundreds of pages
 //
-// Each number of B is copied once and used M times. A thread takes blocks of rows; which thread
-// takes which makes no difference to the bits.
+// Each number of B is copied once and used M times. Threads take blocks of rows. Which thread takes
+// which block makes no difference to the bits.
 enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
-enum { TREE_N = 512 }; // columns of B at a time where all of its rows are packed
+enum { TREE_N = 512 }; // columns of B at a time if all of its rows are packed
 
-// Some rows and columns of A, and how far its lines are apart.
+// Some rows and columns of A; lines in memory are `stride` floats apart.
 typedef struct Block {
     const float *start;
     size_t stride;
@@ -57,10 +58,11 @@ static void copy_panel(const struct gemm_args *a, Panels b, int col, float *to) 
     }
 }
 
-// B is stored (N,K): what is a column of the panel lies in a row.
+// For B that is stored (N,K): a column of the panel is a row in memory.
 static void transpose_panel(const struct gemm_args *a, Panels b, int col, float *to) {
     const float *lane[VL];
-    for (int i = 0; i < VL; i++) // lanes behind the last column repeat it: nobody reads the results
+    for (int i = 0; i < VL;
+         i++) // lanes after the last column repeat it; their results are not used
         lane[i] = a->B + (size_t)(b.n0 + smaller(col + i, b.cols - 1)) * (size_t)a->K + b.k0;
     int k = 0;
     for (; k + 4 <= b.depth; k += 4) {
@@ -72,7 +74,7 @@ static void transpose_panel(const struct gemm_args *a, Panels b, int col, float 
         for (int i = 0; i < VL; i++) to[(size_t)k * VL + (size_t)i] = lane[i][k];
 }
 
-// Each panel by some thread; all are there when this returns. Called by all threads of a team.
+// All threads of a team call this, and each packs some panels. When it returns, all are packed.
 static void pack_B(const struct gemm_args *a, Panels b, float *packed) {
 #pragma omp for schedule(static)
     for (int col = 0; col < b.cols; col += VL) {
@@ -84,8 +86,8 @@ static void pack_B(const struct gemm_args *a, Panels b, float *packed) {
     }
 }
 
-// Rows m0..m0+rows of op(A), columns k0..k0+depth: dense, in A's own order. Where they are, if they
-// are dense there, or if they will be read just once.
+// Rows m0..m0+rows of op(A), columns k0..k0+depth, without gaps and in A's own order. They are not
+// copied if they have no gaps in A, or if they will be read just once.
 static Block pack_A(const struct gemm_args *a, int m0, int rows, Panels b, float *packed) {
     int lines = a->trans_A ? b.depth : rows, length = a->trans_A ? rows : b.depth;
     size_t stride = (size_t)(a->trans_A ? a->M : a->K);
@@ -97,7 +99,7 @@ static Block pack_A(const struct gemm_args *a, int m0, int rows, Panels b, float
     return (Block){packed, (size_t)length};
 }
 
-// The product of a block of A and the panels.
+// Describes the product of a block of A and the panels, for product().
 static Product block_product(const struct gemm_args *a, Block A, int rows, const float *B,
                              Panels b) {
     return (Product){.A = A.start,
@@ -112,13 +114,13 @@ static Product block_product(const struct gemm_args *a, Block A, int rows, const
                      .last = b.cols % VL};
 }
 
-// Rows that a thread takes at a time: not so many that another has none.
+// Rows that a thread takes at a time: few enough that every thread gets some.
 static int rows_of_block(const struct gemm_args *a, int threads) {
     int rows = ((a->M + threads - 1) / threads + 7) / 8 * 8;
     return smaller(rows, BLOCK_M);
 }
 
-// C += op(A) op(B) for some columns of C, or C = if `overwrite`.
+// C += op(A) op(B) for some columns of C, or C = op(A) op(B) if `overwrite`.
 static void multiply(const struct gemm_args *a, Panels b, SumTree tree, int block, bool overwrite,
                      const float *B, float *A) {
 #pragma omp for schedule(static)
@@ -133,14 +135,14 @@ static void multiply(const struct gemm_args *a, Panels b, SumTree tree, int bloc
     }
 }
 
-// C = beta C, for what is neither "overwrite" nor "add", or if there is nothing to add.
+// C = beta C, if beta is neither 0 nor 1 or if there is nothing to add.
 static void scale_C(const struct gemm_args *a) {
     size_t n = (size_t)a->M * (size_t)a->N;
     for (size_t i = 0; i < n; i++) a->C[i] = a->beta != 0 ? a->beta * a->C[i] : 0;
 }
 
-// With trans_A the sum runs over the rows of a minibatch (the gradient of a weight), so it is made
-// as a tree, and B is not cut into blocks of rows.
+// With trans_A the sum runs over the rows of a minibatch (the gradient of a weight). Then it is
+// added up as a tree, and B is not cut into blocks of rows.
 CPU_KERNEL(gemm) {
     if (a->M == 0 || a->N == 0) return;
     if (a->K == 0 || (a->beta != 0 && a->beta != 1)) scale_C(a);

@@ -10,7 +10,7 @@ CPU_KERNEL(relu_forward) {
     for (size_t i = 0; i < a->n; i++) Y[i] = X[i] < 0 ? 0 : X[i];
 }
 
-// dY[i] is read whether it is needed or not: with `Y[i] > 0 ? dY[i] : 0` the compiler would have to
+// dY[i] is read even if it is not needed. With `Y[i] > 0 ? dY[i] : 0` the compiler would have to
 // keep a jump for each element, which made this loop five times slower.
 CPU_KERNEL(relu_backward) {
     const float *Y = a->Y, *dY = a->dY;

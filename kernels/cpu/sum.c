@@ -14,7 +14,7 @@ CPU_KERNEL(sum_backward) {
     for (size_t i = 0; i < a->n; i++) a->dx[i] = a->beta != 0 ? a->dx[i] + d : d;
 }
 
-// ---- sums over a minibatch, for other kernels: see cpu.h -------------------------------------
+// ---- sums over a minibatch as a tree, for other kernels (cpu.h) ------------------------------
 
 SumTree sum_tree(int rows) {
     enum { GROUP = 16 };

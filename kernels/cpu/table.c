@@ -1,5 +1,5 @@
-// table.c: all kernels of an instruction set, by number; and its product. ISA is its name (see the
-// Makefile).
+// table.c: all kernels of an instruction set, by number, and its matrix product. This is what the
+// rest of the program sees of the set. cpu.mk defines ISA, the set's name.
 #include "fast/product.h"
 
 #define DECLARE(name) CpuKernel name##_cpu;

@@ -1,4 +1,5 @@
-// phases.c: see phases.h.
+// phases.c: sorts the pixels of an image into phases, each of which a convolution with strides
+// reads in order, with zeros for the padding. convolution.h defines a phase.
 #include "convolution.h"
 
 typedef struct conv2d_shape Shape;
@@ -25,7 +26,8 @@ void find_offsets(const Shape *s, Phases f, int channels, int *offset) {
     for (int k = 0; k < n; k++) offset[k] = phase_offset(s, f, k);
 }
 
-// Four at a time, of eight: but of the last seven, the one behind them may not be there.
+// Copies four at a time, reading eight. For the last four it would read a pixel too many, so they
+// are copied one by one.
 static void copy_every_second(float *to, const float *from, int n) {
     int i = 0;
     for (; i + 4 < n; i += 4) {
@@ -35,7 +37,8 @@ static void copy_every_second(float *to, const float *from, int n) {
     for (; i < n; i++) to[i] = from[2 * i];
 }
 
-// Phase column b has the pixels first <= x < end from an image; the others are padding.
+// In a phase of columns b, b + stride_w, ... the places first <= x < end are pixels of the image;
+// the others are padding.
 typedef struct Columns {
     int b, first, end;
 } Columns;
@@ -46,7 +49,7 @@ static Columns columns_of(const Shape *s, Phases f, int b) {
                      smaller(divide_up(larger(s->W + s->pad_w - b, 0), stride), f.w)};
 }
 
-// Row `row` of an image, or 0 for padding, to a row of a phase.
+// Copies row `row` of an image to a row of a phase. A row outside the image becomes zeros.
 static void fill_row(const Shape *s, Phases f, const float *image, int row, Columns c, float *to) {
     int stride = s->stride_w, first = c.first, end = c.end;
     if (row < 0 || row >= s->H || end <= first)

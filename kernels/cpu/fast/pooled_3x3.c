@@ -25,7 +25,8 @@ bool pooled_3x3_suits(const Shape *s, const unsigned char *pooled) {
 static size_t num_pooled(const Shape *s) { return (size_t)(s->out_h / 2) * (size_t)(s->out_w / 2); }
 static size_t tap_size(const Shape *s) { return round_to_vectors(num_pooled(s)); }
 
-// The four windows of a pooled pixel are one window of 4x4, two pixels from that of the next one.
+// The four windows of a pooled pixel together are one window of 4x4, two pixels away from that of
+// the next pooled pixel.
 typedef struct Windows {
     Shape wide;
     Phases f;
@@ -45,8 +46,8 @@ static Windows windows_of(const Shape *s) {
     return w;
 }
 
-// taps[(u,v)][(i,j)] = the pixel (2i + u, 2j + v) of an image, for all pooled pixels (i,j). Behind
-// the last one there are zeros.
+// taps[(u,v)][(i,j)] = the pixel (2i + u, 2j + v) of an image, for all pooled pixels (i,j), with
+// zeros after the last one.
 static void fill_taps(const Windows *w, const float *image, float *taps) {
     float *phases = taps + TAPS * w->size;
     fill_phases(&w->wide, w->f, image, 1, phases);
@@ -59,20 +60,20 @@ static void fill_taps(const Windows *w, const float *image, float *taps) {
     }
 }
 
-// A pooled pixel has four windows, (a,b): in window (a,b) the tap (u,v) is pixel (u - a, v - b).
-// The number of the weight that a window has for its pixel (p,q), or -1 if that is outside. (Loops
-// over all four are unrolled, so that nothing is asked while they run.)
+// A pooled pixel has four windows, (a,b). In window (a,b) the tap (u,v) is pixel (u - a, v - b).
+// This is the number of the weight for pixel (p,q) of a window, or -1 if that is outside the
+// window. (The loops that call this are unrolled, so the compiler knows the result.)
 INLINE int weight_of(int p, int q) { return p >= 0 && p < K && q >= 0 && q < K ? p * K + q : -1; }
 
 // ---- bytes of `pooled` -------------------------------------------------------------------------
 
-// Two bytes of each of VL pooled pixels, see kernels.h: a bit for each of its windows.
+// The two bytes of a pooled pixel (kernels.h) as one number, with a bit for each of its windows.
 static const int window_bit[2][2] = {{1, 1 << 8}, {2, 2 << 8}};
 
 // ---- forward -----------------------------------------------------------------------------------
 
-// The four sums of VL pooled pixels, each in two halves: as one it would be a chain of nine, each
-// addition waiting for the one before.
+// The four sums of VL pooled pixels, each in two halves. A single sum would be a chain of nine
+// additions that wait for each other.
 typedef struct Sums {
     Vec half[2][2][2];
 } Sums;
@@ -97,7 +98,7 @@ INLINE Sums sums_of_windows(const float *taps, size_t size, const float *W, floa
     return y;
 }
 
-// Their ReLU and mean, and which were positive.
+// The mean of their ReLUs, and which sums were positive.
 INLINE Vec relu_and_mean(Sums y, Bits *positive) {
     Vec relu[2][2];
     *positive = (Bits){0};
@@ -148,10 +149,10 @@ void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
 
 // ---- the gradients of the kernels and of the bias ----------------------------------------------
 
-// A channel's sums: those of its weights, and then that of its bias.
+// The sums of a channel: one for each of its weights, and one for its bias.
 enum { SUMS = WEIGHTS + 1 };
 
-// What VL pooled pixels add to them: tap times gradient, where the window was positive.
+// Adds the products of VL pooled pixels: tap times gradient, where the window was positive.
 INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, Vec sum[SUMS]) {
     Vec d[2][2], mean = dY * 0.25f;
     UNROLL for (int a = 0; a < 2; a++) {
@@ -172,7 +173,7 @@ INLINE void add_products(const float *taps, size_t size, Vec dY, Bits positive, 
     sum[WEIGHTS] += (d[0][0] + d[0][1]) + (d[1][0] + d[1][1]);
 }
 
-// totals (SUMS,VL) += the gradient of an image's channel: a sum of its own in each lane.
+// totals (SUMS,VL) += the gradient of one channel of an image. The lanes have separate sums.
 static void gradient_of_plane(const Shape *s, const float *taps, const float *dY,
                               const unsigned char *pooled, float *totals) {
     size_t n = num_pooled(s), size = tap_size(s), i = 0;
@@ -189,8 +190,8 @@ static void gradient_of_plane(const Shape *s, const float *taps, const float *dY
     UNROLL for (int k = 0; k < SUMS; k++) vec_to(totals + k * VL, vec_at(totals + k * VL) + sum[k]);
 }
 
-// The same of the images and channels that a thread takes at a time, into their group's sums: dW of
-// all channels, then db.
+// The images and channels that a thread takes at a time. Their gradient goes to the sums of their
+// group: dW of all channels, then db.
 typedef struct Part {
     int image, end, m, end_m;
 } Part;
@@ -215,8 +216,8 @@ static void gradient_of_part(const struct conv2d_backward_params_args *a, const 
             sums[k < WEIGHTS ? m * WEIGHTS + k : s->M * WEIGHTS + m] = total_of(vec_at(totals));
 }
 
-// A sum over images, as a tree (see cpu.h). With fewer groups than threads, several threads share a
-// group: each takes some channels.
+// The sum over images is added up as a tree (cpu.h). With fewer groups than threads, several
+// threads share a group, and each takes some channels.
 void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_params_args *a) {
     const Shape *s = &a->s;
     SumTree tree = sum_tree(s->N);

@@ -1,12 +1,13 @@
-// product.c: see product.h.
+// product.c: the product of two matrices that are in the cache, in tiles that fit the registers.
 //
-// Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, from the inside
-// out. A core can start two multiplications and additions of vectors in each cycle, but load only
-// two vectors. So each loaded number must be used several times: a tile of C, some rows times some
-// vectors, stays in registers while k runs over the whole depth. For each k it takes one number of
-// each row of A and one vector of each column of B, and multiplies all with all. As each sum waits
-// about four cycles for the addition before it, there must be eight of them or more; registers are
-// the limit: 16, or 32 with AVX-512 and NEON.
+// This is the innermost part of Goto & van de Geijn, "Anatomy of high-performance matrix
+// multiplication", 2008. In each cycle, a core can start two multiplications with additions of
+// vectors, but load only two vectors. So each number must be used several times once it is loaded.
+// A tile of C, some rows times some vectors, stays in registers while k runs over the whole depth.
+// For each k, the tile takes one number of each of its rows of A and each of its vectors of row k
+// of B, and multiplies all with all. Each sum waits about four cycles for the addition before it,
+// so the tile needs at least eight sums. The limit is the number of registers: 16, or 32 with
+// AVX-512 and NEON.
 #include "product.h"
 
 #if defined(__AVX512F__)
@@ -16,15 +17,15 @@ enum { ROWS = 4, VECTORS = 3 }; // 12 + 3 + 1: all 16
 #elif defined(__aarch64__)
 enum { ROWS = 4, VECTORS = 4 }; // 16 + 4 + 4
 #else
-enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for what is not added yet: no FMA
+enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for a product before it is added: no FMA
 #endif
 
-// How A lies, and whether sums are trees: known to the compiler in each copy of what
-// follows.
+// How A is stored, and whether sums are trees. The compiler makes a copy of the functions below for
+// each layout.
 typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, TREE } Layout;
 
-// Where a tile of C begins, and what it has beyond its last column. (Read from `p` before anything
-// is stored: the compiler must think that a store changes p.)
+// Where a tile of C is. (This is read from `p` before anything is stored, because the compiler has
+// to assume that a store changes p.)
 typedef struct Target {
     float *C;
     size_t row, block;
@@ -37,8 +38,8 @@ INLINE Target target_of(const Product *p, int row, int vector, const int N) {
     return (Target){C, p->c_row, p->c_block, vector + N == p->vectors ? p->last : 0, p->add};
 }
 
-// C is needed last, and often far away: it is sent for at the start. But a short sum has no time to
-// wait for it, and it costs as much as a few products.
+// C is needed last and is often not in the cache, so it is prefetched at the start. For a short
+// sum, prefetching would not be done in time, and would cost as much as a few products.
 enum { FAR = 128 };
 INLINE void send_for(Target to, const int R, const int N) {
     UNROLL for (int r = 0; r < R; r++) {
@@ -67,7 +68,7 @@ INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
     }
 }
 
-// The sums of a tile, from `k` to `end`: of R rows of A, and N vectors of B from `vector` on.
+// The sums of a tile over k..end, for R rows of A and N vectors of B from `vector` on.
 INLINE void add_up(const Product *p, const float *A, int vector, int k, int end, const int R,
                    const int N, const Layout layout, Vec sum[ROWS][VECTORS]) {
     const float *a[ROWS], *b[VECTORS];
@@ -88,9 +89,9 @@ INLINE void add_up(const Product *p, const float *A, int vector, int k, int end,
     }
 }
 
-// ---- sums as a tree: what is not added yet waits in memory, in the core's first cache -----------
+// ---- sums as a tree: sums that wait for their other half are in memory, in the first cache ------
 
-// After group g come that many additions: one for each pair of halves that ends with it.
+// joins[g]: how many additions follow group g, one for each pair of halves that ends with it.
 static void find_joins(int first, int groups, unsigned char joins[MOST_GROUPS]) {
     if (groups == 1) {
         joins[first] = 0;
@@ -159,7 +160,8 @@ INLINE void columns(const Product *p, int vector, const int N, const Layout layo
     if (row < p->rows) tile(p, row_of_A(p, row), row, vector, 1, N, layout, joins);
 }
 
-// The last vectors: with one alone there would be too few sums. So 4 are 2 and 2, not 3 and 1.
+// VECTORS at a time. A single vector at the end would give too few sums, so if 4 are left they are
+// taken as 2 and 2, not 3 and 1.
 INLINE void all_columns(const Product *p, const Layout layout, const unsigned char *joins) {
     int vector = 0, left = p->vectors;
     for (; left >= VECTORS && left != VECTORS + 1; left -= VECTORS, vector += VECTORS)
@@ -170,8 +172,8 @@ INLINE void all_columns(const Product *p, const Layout layout, const unsigned ch
     if (left == 1) columns(p, vector, 1, layout, joins);
 }
 
-// Each layout in a function of its own: in one for all, gcc reads pointers of the inmost loop from
-// memory, and a fifth of the speed is lost.
+// Each layout has a function of its own. In one function for all, gcc reads pointers of the
+// innermost loop from memory, and a fifth of the speed is lost.
 #define ALONE static __attribute__((noinline))
 ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS, NULL); }
 ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS, NULL); }
@@ -188,8 +190,8 @@ static void multiply(const Product *p) {
         by_columns(p);
 }
 
-// A long sum is made of shorter ones: so what is read of B for a tile stays in the core's first
-// cache until it is read for the next, and rounding errors do not pile up.
+// A long sum is made of shorter ones. So what a tile reads of B stays in the core's first cache
+// until the next tile reads it, and rounding errors stay small.
 void product(const Product *p) {
     if (p->tree.groups > 1) {
         as_tree(p);

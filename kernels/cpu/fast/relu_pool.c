@@ -1,11 +1,11 @@
-// relu_pool.c: see relu_pool.h.
+// relu_pool.c: ReLU and average pooling with 2x2 windows at the end of a convolution, and backward.
 #include "convolution.h"
 
 #include <string.h>
 
-// Small images have rows of 8 pixels, so a vector has no more here, whatever the instruction set.
-// Three steps in it are spelt out, as compilers make numbers one by one of them: bytes to ints,
-// ints to bytes, and half a vector of which each number is there twice.
+// Small images have rows of 8 pixels, so a vector here has at most 8 numbers on any instruction
+// set. Three steps have a version for each set, because from plain code compilers would make them
+// number by number: bytes to ints, ints to bytes, and half a vector with each number repeated.
 #ifdef __AVX2__
 enum { PIXELS = 8 };
 #define OF_EVEN_PLACE 0, 2, 4, 6, 0, 2, 4, 6
@@ -58,13 +58,13 @@ INLINE Row each_twice(const float *p) {
 #endif
 }
 
-// ---- two rows of pixels, and the pooled ones between them --------------------------------------
+// ---- between two rows of pixels and a row of pooled ones ---------------------------------------
 
 INLINE void pool_some(const float *even, const float *odd, float bias, float *Y,
                       unsigned char *pooled) {
     Row a = *(const RowAnywhere *)even + bias, b = *(const RowAnywhere *)odd + bias;
     ints_to_bytes(pooled, ((a > 0) & 1) | ((b > 0) & 2));
-    // This way round, a NaN stays.
+    // Unlike a comparison with > 0, this keeps a NaN.
     a = (Row)((Ints)a & ~(a < 0));
     b = (Row)((Ints)b & ~(b < 0));
     Row sum = a + b;
@@ -79,7 +79,7 @@ INLINE void unpool_some(const float *dY, const unsigned char *pooled, float *eve
     *(RowAnywhere *)odd = (Row)(twice & ((bits & 2) != 0));
 }
 
-// Two pixels of each row.
+// One window: two pixels of each row.
 static void pool_window(const float *even, const float *odd, float bias, float *Y,
                         unsigned char *pooled) {
     float sum[2];
@@ -100,7 +100,8 @@ static void unpool_window(float dY, const unsigned char *pooled, float *even, fl
 
 // ---- all rows ----------------------------------------------------------------------------------
 
-// The last pixels of a row are taken together with some before them, once more.
+// If fewer than PIXELS are left at the end of a row, the last PIXELS of it are taken, some of them
+// for the second time.
 INLINE int next_column(int j, int out_w) {
     return j + PIXELS < out_w && j + 2 * PIXELS > out_w ? out_w - PIXELS : j + PIXELS;
 }

@@ -1,6 +1,8 @@
-// vector.h: vectors as wide as those of the instruction set that a file is compiled for. Plain
-// operators work on them element by element, so that one source serves all; only what moves numbers
-// between the parts of a vector is spelt out for each.
+// vector.h: vectors as wide as those of the instruction set that a file is compiled for. To read
+// and write one anywhere in memory, call vec_at() and vec_to(); do not cast a pointer to Vec, which
+// must be aligned. The operators + - * / work on vectors element by element, so one source serves
+// all instruction sets. Only functions that move numbers inside a vector have a version for each
+// set.
 #ifndef KERNELS_CPU_VECTOR_H
 #define KERNELS_CPU_VECTOR_H
 
@@ -21,8 +23,8 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-// Before a loop of a few turns, a number known to the compiler: what it works on can then be in
-// registers.
+// Goes before a loop with few iterations, whose number the compiler knows. The loop's arrays can
+// then be in registers.
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -33,12 +35,12 @@ typedef float Vec __attribute__((vector_size(sizeof(float) * VL)));
 typedef int Bits __attribute__((vector_size(sizeof(int) * VL)));
 typedef float Quad __attribute__((vector_size(sizeof(float) * 4)));
 typedef int QuadBits __attribute__((vector_size(sizeof(int) * 4)));
-// The same in memory, at any float.
+// The same in memory, at the address of any float.
 typedef float VecAnywhere __attribute__((vector_size(sizeof(float) * VL), aligned(4), may_alias));
 typedef float QuadAnywhere __attribute__((vector_size(sizeof(float) * 4), aligned(4), may_alias));
 
-// A vector of some numbers of the two vectors x and y: 0 is the first of x. `Ints` is a vector of
-// as many ints.
+// Makes a vector of some numbers of the vectors x and y; number 0 is the first of x. `Ints` is the
+// vector type with the same number of ints.
 #ifdef __clang__
 #define SHUFFLE(Ints, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
@@ -52,10 +54,10 @@ INLINE void vec_to(float *p, Vec v) { *(VecAnywhere *)p = v; }
 INLINE Quad quad_at(const float *p) { return *(const QuadAnywhere *)p; }
 INLINE void quad_to(float *p, Quad q) { *(QuadAnywhere *)p = q; }
 
-INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); } // without its sign
+INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); } // the absolute value
 
-// The smaller and the larger one; y, if one of them is NaN. (Compilers make three instructions of
-// the comparison where x86 has one that does just this.)
+// The smaller and the larger of x and y; y if one of them is NaN. (x86 has one instruction that
+// does exactly this. From a comparison, compilers make three.)
 INLINE Vec least_of(Vec x, Vec y) {
 #if defined(__AVX512F__)
     return (Vec)_mm512_min_ps((__m512)x, (__m512)y);
@@ -80,10 +82,9 @@ INLINE Vec most_of(Vec x, Vec y) {
     return (Vec)(((Bits)x & first) | ((Bits)y & ~first));
 #endif
 }
-INLINE Vec relu_of(Vec x) { return most_of((Vec){0}, x); } // this way round, a NaN stays
+INLINE Vec relu_of(Vec x) { return most_of((Vec){0}, x); } // in this order, a NaN stays NaN
 
-// memcpy() for a few numbers, as the rows of small images are: no call, and no search for the
-// fastest way.
+// memcpy() for a few numbers, such as the rows of small images, without a call.
 INLINE void copy_floats(float *to, const float *from, int n) {
     int i = 0;
     for (; i + VL <= n; i += VL) vec_to(to + i, vec_at(from + i));
@@ -106,7 +107,7 @@ INLINE void copy_floats(float *to, const float *from, int n) {
 
 // ---- small numbers in memory, ints in a vector -------------------------------------------------
 //
-// (__builtin_convertvector() says the same, but compilers make numbers one by one of it.)
+// (__builtin_convertvector() would do the same, but compilers convert the numbers one by one.)
 
 // VL numbers of two bytes, below 0x8000.
 INLINE Bits shorts_at(const unsigned char *p) {
@@ -127,7 +128,7 @@ INLINE void shorts_to(unsigned char *p, Bits bits) {
 #if defined(__AVX512F__)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)bits));
 #elif defined(__AVX2__)
-    __m256i v = _mm256_packs_epi32((__m256i)bits, (__m256i)bits); // both halves of it, each twice
+    __m256i v = _mm256_packs_epi32((__m256i)bits, (__m256i)bits); // each half of the result twice
     _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(v, 0x08)));
 #elif defined(__SSE2__)
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi32((__m128i)bits, (__m128i)bits));
@@ -141,9 +142,9 @@ INLINE void shorts_to(unsigned char *p, Bits bits) {
 
 // ---- four floats from each of VL places, and back ----------------------------------------------
 //
-// What a vector needs side by side (the same pixel of VL tiles, the same weight of VL kernels)
-// lies far apart in memory, where it is four pixels of one tile that are side by side. So four are
-// read from each place, and transposed.
+// The numbers that a vector needs (the same pixel of VL tiles, the same weight of VL kernels) are
+// far apart in memory. But four neighbouring pixels of one tile are side by side. So four are read
+// from each place, and then transposed.
 
 // The four floats at `lane[0]`, those at lane[4], ...
 INLINE Vec vec_of_quads(const float *const lane[]) {
@@ -181,7 +182,8 @@ INLINE float total_of(Vec v) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-// Inside of each quad: numbers 0 to 3 are those of a, 4 to 7 those of b.
+// For SHUFFLE(): the same shuffle in each quad, where 0 to 3 are numbers of the first vector's quad
+// and 4 to 7 those of the second's.
 #define OF_QUAD(i, quad)       ((i) % 4 + ((i) < 4 ? 0 : VL) + 4 * (quad))
 #define IN_QUAD(a, b, c, d, q) OF_QUAD(a, q), OF_QUAD(b, q), OF_QUAD(c, q), OF_QUAD(d, q)
 #if defined(__AVX512F__)
@@ -193,7 +195,7 @@ INLINE float total_of(Vec v) {
 #define IN_QUADS(a, b, c, d) IN_QUAD(a, b, c, d, 0)
 #endif
 
-// In each quad, what were the rows of a 4x4 matrix become its columns.
+// Transposes the 4x4 matrix that the same quad of the four vectors makes, for each quad.
 INLINE void transpose_quads(Vec r[4]) {
     Vec a = SHUFFLE(Bits, r[0], r[1], IN_QUADS(0, 4, 1, 5)),
         b = SHUFFLE(Bits, r[0], r[1], IN_QUADS(2, 6, 3, 7));
@@ -215,7 +217,7 @@ INLINE void load_transposed(const float *const lane[VL], size_t at, Vec r[4]) {
     transpose_quads(r);
 }
 
-// The reverse; `add` adds to what is there, lane by lane. Overwrites r.
+// The reverse. `add` adds to what is there, one lane after the other. Overwrites r.
 INLINE void store_transposed(Vec r[4], float *const lane[VL], size_t at, bool add) {
     transpose_quads(r);
     UNROLL for (int q = 0; q < VL / 4; q++) {
@@ -228,7 +230,7 @@ INLINE void store_transposed(Vec r[4], float *const lane[VL], size_t at, bool ad
     }
 }
 
-// The same with two: r[i] = the float i of each lane, and back.
+// The same with two floats: r[i] = the float i of each lane, and back.
 typedef double Pairs __attribute__((vector_size(sizeof(Vec)))); // each "double" is two floats
 
 INLINE Vec vec_of_pairs(const float *const lane[]) { // of lanes 0 and 1, 4 and 5, ...

@@ -32,18 +32,19 @@ static size_t w_size(const Shape *s) { // one output channel
 static size_t out_pixels(const Shape *s) { return (size_t)s->out_h * (size_t)s->out_w; }
 static size_t windows_2x2(const Shape *s) { return out_pixels(s) / 4; }
 
-// Channels that are neighbours in memory are worked on together.
+// Channels that are neighbours in memory are processed together.
 enum { CHANNELS_AT_ONCE = 16 };
 
-// A thread works on a few images at a time, and all threads on as many. (As each number of Y and dX
-// is one sum in order, this makes no difference to the bits.)
+// Images that a thread processes at a time, such that all threads get about the same number. (Each
+// number of Y and dX is one sum in a fixed order, so this makes no difference to the bits.)
 static int images_at_once(const Shape *s, int threads) {
     enum { COLUMNS = 192 };
     int most = larger(COLUMNS / (int)(out_pixels(s) + 1), 1), turns = divide_up(s->N, most);
     return divide_up(s->N, divide_up(turns, threads) * threads);
 }
 
-// Rows of Y or dX, `width` floats each, that are computed before they are stored.
+// Room for rows of Y or dX that are computed before they are stored, and how many rows these are;
+// each has `width` floats.
 static size_t kept_floats(size_t width) {
     enum { CACHE_FLOATS = 128 << 10 };
     return CACHE_FLOATS > 8 * width ? CACHE_FLOATS : 8 * width;
@@ -52,20 +53,21 @@ static int rows_at_once(int rows, size_t width) {
     return smaller(rows, (int)(kept_floats(width) / width) / 8 * 8);
 }
 
-// A matrix whose columns are the pixels of some images, and row k of it what those pixels meet.
+// The matrix `cols` of some images, which is not in memory: column (i,j) belongs to an output
+// pixel, row k to a weight.
 typedef struct Windows {
-    const float *from; // row k begins at offset[k]
+    const float *from; // row k begins at from + offset[k]
     size_t image, row; // floats to the next image, to the next row of pixels
     int images, rows, cols, K;
     const int *offset;
 } Windows;
 
-static size_t width_of(const Windows *w) { // of a row, in floats
+static size_t width_of(const Windows *w) { // of a row of the matrix, in floats
     return round_to_vectors((size_t)w->images * (size_t)w->rows * (size_t)w->cols);
 }
-static size_t panel_size(size_t width) { return DEPTH * width + VL; } // rows that product() takes
+static size_t panel_size(size_t width) { return DEPTH * width + VL; } // rows for one product()
 
-// Where VL columns are in a row of the matrix: pieces of rows of pixels.
+// Where VL columns of a row of the matrix are: in pieces of rows of pixels.
 typedef struct Pieces {
     int n, lane[VL];
     size_t from[VL];
@@ -84,8 +86,9 @@ static Pieces pieces_of(const Windows *w, int column) {
     return p;
 }
 
-// Rows k, k + 1, ... as product() reads B: VL columns of all of them, the next VL. Each piece is
-// copied with what follows it, which the next piece overwrites.
+// Copies rows k, k + 1, ... in the order in which product() reads B: VL columns of all rows, then
+// the next VL columns. A whole vector is copied for each piece; the next piece overwrites the rest
+// of it.
 static void copy_windows(const Windows *w, int k, int depth, float *to) {
     for (int column = 0; column < (int)width_of(w); column += VL) {
         Pieces p = pieces_of(w, column);
@@ -129,7 +132,7 @@ static void store_pixels(const struct conv2d_forward_args *a, size_t plane, cons
     for (size_t i = 0; i < out_pixels(s); i++) Y[i] = from[i] + bias;
 }
 
-// Y of some images, whose phases are there.
+// Y of some images, whose phases have been filled.
 static void forward_images(const struct conv2d_forward_args *a, const Windows *w, int first,
                            float *mine) {
     const Shape *s = &a->s;
@@ -172,13 +175,13 @@ void windows_forward(CpuLane *lane, const struct conv2d_forward_args *a) {
 
 // ---- backward to the input
 //
-// Each phase of dX is a convolution of dY of its own, with the weights that meet it: in one
-// dimension, pixel x of phase b gets W[b + stride v] dY[x - v] for all v. So dY is the image here,
-// with zeros where x - v is outside; its rows share the zeros between them.
+// Each phase of dX is a convolution of dY with the weights that meet the phase. In one dimension,
+// pixel x of phase b gets W[b + stride v] dY[x - v] for all v. So here dY is the image, with zeros
+// where x - v is outside. Neighbouring rows share the zeros between them.
 
 typedef struct Gradients {
     int taps_h, taps_w; // the most weights that meet a phase
-    int h, w;           // of a channel of dY with its zeros: taps_h - 1 rows of them above
+    int h, w;           // of a channel of dY with its zeros, of which taps_h - 1 rows are above it
     size_t channel;     // floats
 } Gradients;
 
@@ -192,8 +195,8 @@ static Gradients gradients_of(const Shape *s) {
     return g;
 }
 
-// One phase of dX: the rows y0..y1 and columns x0..x1 of it that are pixels of the image, and how
-// many weights of an output and an input channel meet it.
+// One phase of dX. Its rows y0..y1 and columns x0..x1 are pixels of the image. For each output and
+// input channel, taps_h x taps_w weights meet it.
 typedef struct Phase {
     int a, b, taps_h, taps_w, y0, y1, x0, x1;
 } Phase;
@@ -217,8 +220,7 @@ static void sort_window(const Shape *s, const float *W, Phase f, float *to) {
             *to++ = W[(f.a + u * s->stride_h) * s->kernel_w + f.b + v * s->stride_w];
 }
 
-// The weights of all phases, one behind the other: for each a matrix (C, M taps), and where in dY
-// the pixels begin that each of its columns meets.
+// The weights of all phases, one after the other: a matrix (C, M taps) for each.
 static void sort_weights(const Shape *s, const float *W, int threads, float *sorted) {
     size_t window = (size_t)(s->kernel_h * s->kernel_w);
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -236,6 +238,7 @@ static void sort_weights(const Shape *s, const float *W, int threads, float *sor
     }
 }
 
+// For each column of these matrices: where in dY the pixels begin that it meets.
 static void find_gradient_offsets(const Shape *s, Gradients g, int *offset) {
     for (int number = 0; number < s->stride_h * s->stride_w; number++) {
         Phase f = phase_of(s, number);
@@ -263,7 +266,7 @@ static void fill_gradients(const struct conv2d_backward_input_args *a, Gradients
     }
 }
 
-// Every second of a row of pixels = beta times itself + from. Four at a time, as in phases.c.
+// Every second pixel of a row = beta times itself + from. Four at a time, as in phases.c.
 static void store_every_second(float *to, const float *from, int n, float beta) {
     int i = 0;
     for (; i + 4 < n; i += 4) {
@@ -294,7 +297,7 @@ static void store_phase(const struct conv2d_backward_input_args *a, Phase f, int
     }
 }
 
-// One phase of some images, whose dY is there.
+// One phase of some images, whose dY has been filled.
 static void phase_of_images(const struct conv2d_backward_input_args *a, Phase f, const Windows *w,
                             const float *W, int first, float *mine) {
     const Shape *s = &a->s;
@@ -315,7 +318,7 @@ static void input_of_images(const struct conv2d_backward_input_args *a, Gradient
                             const int *offset, int first, int images, const float *dY,
                             float *mine) {
     const Shape *s = &a->s;
-    // Whether there are pixels that meet no weight.
+    // With gaps, there are pixels that meet no weight.
     bool gaps = s->kernel_h < s->stride_h || s->kernel_w < s->stride_w || s->M == 0;
     if (gaps && a->beta == 0)
         memset(a->dX + (size_t)first * x_size(s), 0, sizeof(float) * (size_t)images * x_size(s));
@@ -363,16 +366,16 @@ void windows_backward_input(CpuLane *lane, const struct conv2d_backward_input_ar
     }
 }
 
-// ---- gradients of the parameters: a sum over images, as a tree (see cpu.h) -------------------
+// ---- gradients of the parameters: a sum over images, as a tree (cpu.h) -----------------------
 //
-// A minibatch on one device may be a single group of the tree, so threads share a group's work too:
-// each computes the gradients of the weights that see some of the input channels.
+// A minibatch on one device may be a single group of the tree, so threads share the work of a
+// group, too: each computes the gradients of the weights for some of the input channels.
 //
-// dW = dY cols^T, and here a vector holds what VL weights meet at the same place; so those pixels
-// are transposed, into panels (see gemm.c). The sum runs over the pixels of several small images at
-// a time: each product reads all of its part of dW and writes it back.
+// dW = dY cols^T. Here a vector holds the pixels that VL weights meet at the same place, so pixels
+// are transposed into panels (as in gemm.c). If images are small, the sum runs over several at a
+// time, because each product reads all of its part of dW and writes it back.
 
-// Groups get larger than the tree would have them if all the parts together were more than 64 MB.
+// If the parts of all groups were more than 64 MB together, groups become larger than the tree's.
 static SumTree tree_of_images(const Shape *s) {
     enum { MOST_BYTES = 64 << 20 };
     size_t part = sizeof(float) * (size_t)s->M * (w_size(s) + 1) + 1;
@@ -401,9 +404,9 @@ static int channels_per_slice(const Shape *s) {
     return larger(smaller(larger(divide_up(s->C, MOST_SLICES), LEAST), s->C), 1);
 }
 
-// The sum of the n numbers of a plane, as 4 VL sums side by side: no addition waits for the one
-// before it, and rounding errors are those of short sums. From plane to plane sums are
-// double, for positive and negative pixels add up to little more than the rounding errors of a
+// The sum of the n numbers of a plane, as 4 VL sums side by side. So no addition waits for the one
+// before it, and rounding errors are those of short sums. Sums over several planes are in double,
+// because positive and negative pixels may add up to little more than the rounding errors of a
 // float.
 static float sum_of(const float *x, size_t n) {
     enum { SUMS = 4 };
@@ -417,7 +420,7 @@ static float sum_of(const float *x, size_t n) {
     return total + total_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// The sum before pooling: each number went to as many pixels as there are bits in its two bytes.
+// The sum before pooling: each number counts once for every bit that is set in its two bytes.
 static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n) {
     Vec sums = {0};
     float total = 0;
@@ -435,8 +438,8 @@ static float sum_of_pooled(const float *x, const unsigned char *pooled, size_t n
     return (total + total_of(sums)) * 0.25f;
 }
 
-// The sums of some channels of dY over a group of images. Those of an image are neighbours in
-// memory, so its channels are the inner loop.
+// The sums of some channels of dY over a group of images. The channels of an image are neighbours
+// in memory, so they are the inner loop.
 static void channel_sums(const struct conv2d_backward_params_args *a, int first, Part group,
                          float *sums) {
     const Shape *s = &a->s;
@@ -452,7 +455,8 @@ static void channel_sums(const struct conv2d_backward_params_args *a, int first,
     for (int m = 0; m < channels; m++) sums[first + m] = (float)total[m];
 }
 
-// dY of some images as a matrix (M, images out_pixels); as it lies in memory, if it is one image's.
+// dY of some images as a matrix (M, images out_pixels). That of a single image is not copied,
+// unless it is pooled.
 static const float *gather(const struct conv2d_backward_params_args *a, int first, int images,
                            float *to) {
     const Shape *s = &a->s;
@@ -471,8 +475,8 @@ static const float *gather(const struct conv2d_backward_params_args *a, int firs
     return to;
 }
 
-// The pixels that weights k, k + 1, ... meet, in the order of the columns of dY's matrix: VL
-// weights of the `last` + 1, side by side. (If there are not as many, the last one's again.)
+// The pixels that the VL weights k, k + 1, ... meet, side by side, in the order of the columns of
+// dY's matrix. (After weight `last`, its pixels are repeated.)
 static void fill_panel(const Shape *s, Phases f, const float *phases, size_t image, int images,
                        const int *offset, int k, int last, float *to) {
     const float *lane[VL];
@@ -489,7 +493,7 @@ static void fill_panel(const Shape *s, Phases f, const float *phases, size_t ima
         }
 }
 
-// What a thread needs for that, in floats, and where it is.
+// The memory that a thread needs for that, in floats.
 typedef struct Room {
     size_t phases, panels, dY;
 } Room;
@@ -503,7 +507,7 @@ static Room room_for(const Shape *s, Phases f, int images, int channels, bool po
     };
 }
 
-// dW of the part's images and channels, into the columns of dW that belong to those channels.
+// dW of the part's images and channels, written to the columns of dW that belong to these channels.
 static void weights_of_part(const struct conv2d_backward_params_args *a, Phases f, Part part,
                             int most, const int *offset, float *dW, float *mine, Room room) {
     const Shape *s = &a->s;
@@ -535,7 +539,7 @@ static void weights_of_part(const struct conv2d_backward_params_args *a, Phases 
     }
 }
 
-// Adds up the parts, each thread a range of the n floats.
+// Adds up the parts. Each thread takes a range of the n floats.
 static void add_parts(float *parts, size_t stride, int num, size_t n, int threads) {
     int ranges = (int)((n + PARALLEL_FLOATS - 1) / PARALLEL_FLOATS);
 #pragma omp parallel for num_threads(threads) schedule(static) if (ranges > 1)

@@ -13,20 +13,19 @@
 //     y = A^T [ (G g G^T) * (B^T d B) ] A           (* is element by element)
 //
 // takes 36 or 64 multiplications, where the loops take 16 x 9 or 16 x 25. The transforms G, B and A
-// are additions, and products with constants; each is done once for many products. The sum over
-// input channels may be taken before A: so each of the 36 or 64 points is a matrix product of its
-// own,
+// are additions and products with constants; each is done once for many products. The sum over
+// input channels can be taken before A, so each of the 36 or 64 points is a separate matrix
+// product,
 //
 //     (output channels, input channels) x (input channels, tiles)
 //
-// and product.c does those, with U = G g G^T. Backward to the input is the same in reverse order,
+// which product.c computes, with U = G g G^T. Backward to the input is the same in reverse order,
 // with all matrices transposed. For the gradient of g each point is a product (output channels,
-// tiles) x (tiles, input channels), and then comes G^T.
+// tiles) x (tiles, input channels), followed by G^T.
 //
-// What is transformed is written where the product wants to read it. There the numbers of VL
-// neighbouring columns lie side by side, and below them those of the next row: VL tiles of a
-// channel, below them those of the next channel; or, for the gradient of g, VL channels of a tile,
-// below them those of the next tile.
+// The transforms write their results in the order in which product() reads them: VL neighbouring
+// columns side by side, then those of the next row. That is, VL tiles of a channel, then those of
+// the next channel; or, for the gradient of g, VL channels of a tile, then those of the next tile.
 #include "convolution.h"
 #include "product.h"
 #include "winograd_exact.h"
@@ -36,8 +35,8 @@
 #include <string.h>
 
 bool winograd_suits(const struct conv2d_shape *s) {
-    int k = s->kernel_h, least = k == 5 ? 4 : 16; // channels from which on it is worth it
-    int most = k == 5 ? 128 : INT_MAX;            // the error grows with them: 1e-4 for 5x5 and 300
+    int k = s->kernel_h, least = k == 5 ? 4 : 16; // with fewer channels it is not worth it
+    int most = k == 5 ? 128 : INT_MAX; // with more, errors are too large: 1e-4 with 300 for 5x5
     return k == s->kernel_w && (k == 3 || k == 5) && s->stride_h == 1 && s->stride_w == 1 &&
            s->pad_h < k && s->pad_w < k && s->C >= least && s->M >= least && s->C <= most &&
            s->M <= most && s->N > 0 && s->out_h > 0 && s->out_w > 0;
@@ -45,8 +44,8 @@ bool winograd_suits(const struct conv2d_shape *s) {
 
 enum { ROWS_AT_ONCE = 16 };
 
-// U: kernel m of W (M,C,k,k) transformed. VL input channels at a time; what is too many is the last
-// one again.
+// U: kernel m of W (M,C,k,k) transformed, VL input channels at a time. Lanes after the last channel
+// repeat it.
 static void transform_kernel(const struct conv2d_shape *s, const float *W, Kernels k, int m,
                              float *U) {
     size_t size = (size_t)(s->kernel_h * s->kernel_w);
@@ -60,8 +59,8 @@ static void transform_kernel(const struct conv2d_shape *s, const float *W, Kerne
 
 // ---- forward, and back to the input -------------------------------------------------------------
 //
-// What works on a chunk is called by all members of a team, who share each `omp for` in it and wait
-// for each other at its end.
+// All members of a team call the functions that work on a chunk. They share each `omp for` in it
+// and wait for each other at its end.
 
 static void transform_inputs(const struct conv2d_shape *s, const Tiling *t, const Scratch *scratch,
                              Chunk chunk, const float *X) {
@@ -118,7 +117,7 @@ static void transform_output_gradients(const struct conv2d_shape *s, const Tilin
     }
 }
 
-// At each point out = U in; or, backward, in = U^T out. For the rows that these kernels give.
+// At each point, for the rows of these kernels: out = U in or, backward, in = U^T out.
 static void multiply(const Tiling *t, const Scratch *scratch, const float *U, Kernels k,
                      bool backward) {
     size_t in = (size_t)t->in.channels * VL, out = (size_t)t->out.channels * VL;
@@ -155,7 +154,7 @@ static void multiply_all(const struct conv2d_shape *s, const Pass *pass, const S
     }
 }
 
-// What tiles say of their sizes, the sum of squares and the least one, for some channels.
+// TileSizes of many tiles of a channel: sums of squares, and least sizes.
 typedef struct SizesOfTiles {
     float *squares, *least;
 } SizesOfTiles;
@@ -170,8 +169,8 @@ static void keep_sizes(SizesOfTiles to, size_t tile, TileSizes sizes) {
     vec_to(to.least + tile, sizes.least);
 }
 
-// From the points to the pixels of channel m: those of some images' tiles. Lanes without such a
-// tile write into `nobody`.
+// From the points to the pixels of channel m, for the tiles first..end. Lanes outside this range
+// write to `nobody`.
 static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t first, size_t end,
                               int m, float bias, SizesOfTiles sizes, float *full, float *nobody) {
     float *lane[VL];
@@ -185,7 +184,7 @@ static void tiles_from_points(const Tiling *t, const Scratch *scratch, size_t fi
     }
 }
 
-// Channel m of `images` images of a chunk, from the one of that number on: from the points to Y.
+// From the points to Y, for channel m of the images of a chunk from number `image` on.
 static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk chunk, int image,
                                int images, int m, SizesOfTiles sizes) {
     const struct conv2d_forward_args *a = pass->args;
@@ -196,7 +195,7 @@ static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk c
     size_t tile = (size_t)image * tiles, end = tile + (size_t)images * tiles;
     tiles_from_points(t, scratch, tile, end, m, a->b ? a->b[m] : 0, sizes, planes,
                       planes + scratch->full);
-    // See winograd_exact.h.
+    // Removes rounding errors that ReLU would turn into wrong signs: winograd_exact.h.
     for (int i = 0; i < images; i++, full += size, keep += size, tile += tiles) {
         if (scratch->has_blanks[image + i]) erase_blanks(&a->s, t->out.width, keep, full);
         float limit =
@@ -208,8 +207,8 @@ static void images_from_points(const Pass *pass, const Scratch *scratch, Chunk c
                   (Output){a->Y, a->b, 0, a->pooled});
 }
 
-// The same of all images, through ReLU and pooling without another look at memory. Only those go
-// the long way in which something must be exact.
+// From the points to Y for all images of a chunk, with ReLU and pooling in registers. Images with
+// pixels that must be exact are then computed again by images_from_points().
 static void pooled_channels_from_points(const Pass *pass, const Scratch *scratch, Chunk chunk,
                                         int first, int end) {
     const struct conv2d_forward_args *a = pass->args;
@@ -266,7 +265,7 @@ static void forward(const Pass *pass, const Scratch *scratch, int item) {
     }
 }
 
-// Where the tiles of channel c of a chunk's images are to be added: to dX, or to zeros.
+// Where the tiles of channel c of a chunk's images are added up: in dX, or in `full`, from zeros.
 static float *planes_to_add_to(Side in, const Scratch *scratch, Chunk chunk,
                                const struct conv2d_backward_input_args *a, int c, float *full) {
     size_t size = (size_t)in.h * (size_t)in.w, next = size * (size_t)in.channels;

@@ -1,4 +1,5 @@
-// winograd_exact.c: see winograd_exact.h.
+// winograd_exact.c: finds the pixels in which Winograd's rounding errors would matter, and computes
+// them exactly.
 #include "winograd_exact.h"
 
 #include <float.h>
@@ -9,8 +10,8 @@
 
 typedef unsigned Word __attribute__((may_alias));
 
-// seen[i] becomes 0 where pixel i is 0 (or -0) in all channels. Returns whether there is such a
-// pixel; most images deep in a network have none, which is seen after a few channels.
+// seen[i] becomes 0 if pixel i is 0 (or -0) in all channels. Returns whether there is such a pixel.
+// Most images deep in a network have none, and a few channels are enough to see that.
 static bool has_blank_pixels(const struct conv2d_shape *s, const float *image, unsigned *seen) {
     int pixels = s->H * s->W, blank = pixels;
     memset(seen, 0, sizeof *seen * (size_t)pixels);
@@ -71,7 +72,8 @@ static double plain_sum(const struct conv2d_shape *s, const float *X, const floa
     return sum;
 }
 
-static const float NEAR = 1e-4f; // of the usual size; the largest errors are a quarter of that
+// Relative to the usual size of a pixel. The largest errors are a quarter of this.
+static const float NEAR = 1e-4f;
 
 float limit_near_gate(const float *squares, const float *least, int tiles) {
     float sum = 0, smallest = FLT_MAX;

@@ -1,4 +1,5 @@
-// winograd_images.c: see winograd_images.h.
+// winograd_images.c: copies channels of images into planes with zeros around them, and results
+// back.
 #include "winograd_images.h"
 #include "convolution.h"
 
@@ -10,8 +11,9 @@ float *zeros_for_copies(const Scratch *scratch, Side side, int copies) {
     return full;
 }
 
-// A channel of an image that comes soon. Images are larger than the core's cache, and whose turn is
-// next no processor guesses where channels are short. (Of a large one the beginning is enough.)
+// Prefetches a channel of an image that is needed soon. Images are larger than the core's cache,
+// and if channels are short, the processor does not guess which comes next. (Of a large channel,
+// the beginning is enough.)
 #define SEND_FOR(plane, size, write)                                                               \
     for (size_t at = 0; at < (size) && at < 1024; at += 16) __builtin_prefetch((plane) + at, write)
 
@@ -23,7 +25,7 @@ void copy_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const fl
     to += (size_t)side.pad_h * width + (size_t)side.pad_w;
     for (int image = 0; image < chunk.images; image++, to += full_size(side)) {
         size_t plane = (size_t)(chunk.first + image) * side.channels + c;
-        if (side.pooled) { // a few bytes here and there: those of the next channel are sent for
+        if (side.pooled) { // few bytes: the beginning of the next channel is prefetched
             __builtin_prefetch(images + (plane + 1) * size / 4);
             __builtin_prefetch(side.pooled + (plane + 1) * size / 2);
             unpool(s, images + plane * size / 4, side.pooled + plane * size / 2, to, width);
@@ -44,7 +46,8 @@ const float *planes_to_read(const struct conv2d_shape *s, Side side, Chunk chunk
     return full;
 }
 
-// A row of `count` pixels = (beta != 0: itself) + from + bias. What no tile covers is 0.
+// A row of `count` pixels = from + bias, or += if beta is not 0. Tiles cover only the first
+// `covered` pixels; `from` counts as 0 in the others.
 static void store_row(float *to, const float *from, int count, int covered, float bias,
                       float beta) {
     for (int w = 0; w < covered; w++) to[w] = beta != 0 ? to[w] + (from[w] + bias) : from[w] + bias;

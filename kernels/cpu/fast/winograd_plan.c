@@ -1,20 +1,23 @@
-// winograd_plan.c: see winograd_plan.h.
+// winograd_plan.c: chooses the sizes of chunks and teams so that transforms stay in the cache, and
+// lays out the scratch memory.
 #include "winograd_plan.h"
 
-// The sizes are those that were fastest on one machine (1 MiB of cache for each core, 32 MiB for
-// all): of the transforms of a chunk that fits a core, of all threads' chunks, of a chunk of a sum
-// over images, and from where on the gradients of kernels are too many for that. A chunk has so
-// many tiles at least; or so few, if each thread transforms kernels for its own.
-enum { CORE_BYTES = 2 << 20, SHARED_BYTES = 10 << 20, GROUP_BYTES = 5 << 20 };
-enum { KERNEL_BYTES = 10 << 20 };
-enum { LEAST_TILES = 48, LEAST_ALONE = 32 };
+// These sizes were the fastest on one machine (1 MiB of cache for each core, 32 MiB for all).
+enum {
+    CORE_BYTES = 2 << 20,    // the transforms of a chunk that fits a core
+    SHARED_BYTES = 10 << 20, // those of the chunks of all threads
+    GROUP_BYTES = 5 << 20,   // those of a chunk of a sum over images
+    KERNEL_BYTES = 10 << 20, // with more, each thread takes some kernels at a time in that sum
+    LEAST_TILES = 48,        // in a chunk
+    LEAST_ALONE = 32,        // the same, if each thread transforms kernels for itself
+};
 
 // ---- tiles -------------------------------------------------------------------------------------
 
 int side_of_piece(const struct conv2d_shape *s) { return TILE - 1 + s->kernel_h; }
 
-// Each point is a matrix of that many floats. An odd number of cache lines from one to the next: at
-// multiples of 4 KiB they would push each other out of the cache.
+// Each point is a matrix of that many floats. The distance from one to the next is an odd number of
+// cache lines, because at multiples of 4 KiB they would push each other out of the cache.
 static size_t point_size(size_t floats) {
     enum { LINE = 16 };
     return ((floats + LINE - 1) / LINE | 1) * LINE;
@@ -41,8 +44,8 @@ Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled) {
     return t;
 }
 
-// Floats of a point: pieces of the input, tiles of the output. As there may be VL channels side by
-// side as well as VL tiles, both are rounded up.
+// Sets the size of a point, for pieces of the input and tiles of the output. Both channels and
+// tiles are rounded up, because VL of either may be side by side.
 static void set_chunk(Tiling *t, int images) {
     t->chunk = images;
     t->stride = round_to_vectors((size_t)t->rows * (size_t)t->cols * (size_t)images);
@@ -50,8 +53,8 @@ static void set_chunk(Tiling *t, int images) {
     t->out_point = point_size(round_to_vectors((size_t)t->out.channels) * t->stride);
 }
 
-// Where each tile of a chunk starts among the images of a channel. What rounding up to vectors adds
-// is the first tile once more: nobody reads the results.
+// Where each tile of a chunk starts in the images of a channel. The tiles that rounding up to
+// vectors adds start where the first one does; their results are not used.
 static void find_tiles(const Tiling *t, Side side, int *at) {
     size_t n = 0;
     for (int image = 0; image < t->chunk; image++)
@@ -61,8 +64,8 @@ static void find_tiles(const Tiling *t, Side side, int *at) {
     while (n < t->stride) at[n++] = 0;
 }
 
-// The same among the images as they are: after the first of this channel come its other channels. A
-// tile of pooled images is half as high and wide.
+// The same for images in place, where all channels of an image come before the next image. A tile
+// of pooled images is half as high and half as wide.
 static void find_tiles_in_place(const Tiling *t, Side side, int *at) {
     int half = side.pooled ? 2 : 1, width = side.w / half, step = TILE / half;
     int size = side.channels * width * (side.h / half);
@@ -99,21 +102,21 @@ Chunk chunk_of(const Tiling *t, int first, int end) {
 
 int num_chunks(const Tiling *t, int N) { return (N + t->chunk - 1) / t->chunk; }
 
-// Images whose transforms fit into that many bytes.
+// The number of images whose transforms fit into that many bytes, at least 1.
 static int images_in(const Tiling *t, size_t bytes) {
     size_t channels = (size_t)(t->in.channels + t->out.channels);
     size_t image = (size_t)t->rows * (size_t)t->cols * (size_t)t->points * channels * sizeof(float);
     return image < bytes ? (int)(bytes / image) : 1;
 }
 
-// A chunk that fits a core, or 0 if that has too few tiles.
+// Images of a chunk that fits a core, or 0 if such a chunk has too few tiles.
 static int images_of_core(const Tiling *t) {
     int images = images_in(t, CORE_BYTES);
     return (long)images * t->rows * t->cols >= LEAST_TILES ? images : 0;
 }
 
 Teams cut_images(Tiling *t, int N, int threads) {
-    enum { SHARES = 16 }; // so that 2, 4, 8 and 16 threads have equally much to do
+    enum { SHARES = 16 }; // so that 2, 4, 8 and 16 threads have the same amount of work
     int images = images_of_core(t), turns = 0, step = images ? SHARES : threads;
     bool small = images > 0, alone = true;
     if (!small) {
@@ -141,7 +144,7 @@ SumTree tree_of(const struct conv2d_shape *s, const Tiling *t) {
 Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads) {
     size_t bytes = all_kernels(s).size * sizeof(float);
     bool small = bytes < CORE_BYTES / 2 && images_of_core(t);
-    bool many = bytes > KERNEL_BYTES; // so many kernels that each thread takes some at a time
+    bool many = bytes > KERNEL_BYTES; // then each thread takes some kernels at a time
     int most = small ? images_of_core(t) : images_in(t, many ? 4 * GROUP_BYTES : GROUP_BYTES);
     int images = smaller(tree.group, s->N), chunks = (images + most - 1) / most;
     set_chunk(t, (images + chunks - 1) / chunks);
@@ -159,7 +162,7 @@ Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room) {
     Scratch s = {.of_U = room.team};
     size_t pieces = (size_t)t->points, keep = (size_t)t->chunk * full_size(t->out);
     size_t image = (size_t)t->in.h * (size_t)t->in.w;
-    size_t tile = (size_t)t->piece * t->in.width + 4; // they are read by fours
+    size_t tile = (size_t)t->piece * t->in.width + 4; // four floats are read at a time
     s.full = round_to_vectors((size_t)t->chunk * full_size(t->in) + 4);
     if (s.full < image) s.full = round_to_vectors(image);
     s.of_in = pieces * t->in_point;
@@ -214,7 +217,7 @@ void share_items(const Pass *pass, int items, Work *work) {
 #pragma omp parallel for num_threads(pass->teams.teams) schedule(dynamic)
     for (int item = 0; item < items; item++) {
         Scratch scratch = scratch_of_team(&pass->scratch, &pass->t, omp_get_thread_num());
-#pragma omp parallel num_threads(1) // the only member of its team: each `omp for` is its own
+#pragma omp parallel num_threads(1) // a team of one: it does all of each `omp for`
         work(pass, &scratch, item);
     }
 }

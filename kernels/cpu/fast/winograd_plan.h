@@ -1,6 +1,7 @@
-// winograd_plan.h: Winograd's method, before anything is computed: which tiles there are, how
-// images are cut into chunks, who works on what, and what lies where in the scratch memory. For
-// winograd.c and winograd_weights.c.
+// winograd_plan.h: what Winograd's method decides before anything is computed: which tiles there
+// are, how images are cut into chunks, which thread works on what, and where things are in scratch
+// memory. A pass calls tiling_of(), cut_images() or cut_group(), scratch_of(), then share_items().
+// For winograd.c and winograd_weights.c.
 #ifndef KERNELS_CPU_WINOGRAD_PLAN_H
 #define KERNELS_CPU_WINOGRAD_PLAN_H
 
@@ -15,12 +16,11 @@ typedef struct Side {
     int pad_h, pad_w;            // rows of zeros above an image, columns to its left
     const unsigned char *pooled; // or NULL: the images in memory are pooled ones
     int full_h, full_w;          // what the tiles cover
-    // Whether tiles can be read, or written, where the images are: they cover them and no more.
-    bool in_place;
-    size_t width; // from a row to the next, where tiles are read or written
+    bool in_place; // tiles are read or written in the images themselves: they cover them exactly
+    size_t width;  // from a row to the next, where tiles are read or written
 } Side;
 
-// A chunk of images, at least one, is worked on at a time, so that its transforms stay in the
+// Images are processed in chunks of one or more, so that the transforms of a chunk stay in the
 // cache.
 typedef struct Tiling {
     Side in, out;
@@ -32,13 +32,14 @@ typedef struct Tiling {
 
 INLINE size_t full_size(Side side) { return (size_t)side.full_h * (size_t)side.full_w; }
 int side_of_piece(const struct conv2d_shape *s);
-// `pooled` as in kernels.h. How many images are in a chunk is not said yet.
+// `pooled` as in kernels.h. The fields about chunks are not set yet; cut_images() or cut_group()
+// does.
 Tiling tiling_of(const struct conv2d_shape *s, const unsigned char *pooled);
 
 // ---- kernels -----------------------------------------------------------------------------------
 
-// Some of the kernels, transformed: those from output channel m on, for input channels from c on,
-// as a matrix (M,C) at each point. Its rows are `stride` floats apart, which is C rounded up.
+// Some of the kernels, transformed: M output channels from m on, C input channels from c on, as a
+// matrix (M,C) at each point. Its rows are `stride` floats apart, which is C rounded up.
 typedef struct Kernels {
     int m, M, c, C;
     size_t stride, point, size;
@@ -46,19 +47,20 @@ typedef struct Kernels {
 
 Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C);
 Kernels all_kernels(const struct conv2d_shape *s);
-// Kernels of that many rows from `first` on; backward to the input, rows are input channels.
+// The kernels of `rows` output channels from `first` on; or, backward to the input, of input
+// channels.
 Kernels some_kernels(const struct conv2d_shape *s, bool backward, int first, int rows);
 
-// ---- who does what -----------------------------------------------------------------------------
+// ---- which thread works on what ----------------------------------------------------------------
 //
-// Best is a chunk for each thread: its transforms stay in the core's own cache, and nobody waits.
-// But a product needs tiles enough in a chunk, or the kernels are fetched anew for little work; and
-// deep layers have few tiles and many channels. They have so many kernels that these, transformed,
-// would go out to memory and come back. So each thread transforms a few, multiplies with them while
-// they are in its own cache, and goes on to the next few (rows of kernels; or columns, a multiple
-// of VL). Where there are so many threads that each would do this for a handful of tiles, all share
-// a chunk, and each takes some channels of it: what one writes the others read, which takes up to
-// half as long again.
+// The best case is a chunk for each thread: its transforms stay in the core's own cache, and no
+// thread waits. But a chunk must have enough tiles, or the kernels are fetched anew for little
+// work, and deep layers have few tiles and many channels. They also have so many kernels that
+// these, once transformed, would be written to memory and read again. So each thread transforms a
+// few kernels (some rows of them; or columns, a multiple of VL), multiplies with them while they
+// are in its own cache, and goes on to the next few. With many threads, each would do this for only
+// a handful of tiles. Then all threads share a chunk, and each takes some of its channels. As they
+// read what the others write, this takes up to 1.5 times as long.
 
 typedef struct Chunk {
     int first, images;
@@ -70,21 +72,22 @@ int num_chunks(const Tiling *t, int N);
 
 typedef struct Teams {
     int teams, members; // teams with one member each, or one team
-    bool own;           // each thread transforms some kernels at a time, for itself
+    bool own;           // whether each thread transforms some kernels at a time, for itself
 } Teams;
 
-// Cuts N images into chunks as equal as can be, so that the same sums are made, and the bits are
-// the same, for any number of threads.
+// Cuts N images into chunks of nearly equal size. Sums, and so bits, are the same for any number of
+// threads.
 Teams cut_images(Tiling *t, int N, int threads);
 
-// Groups of images as in cpu.h, but larger ones where a group would have little to do between
-// writing dU to memory and reading it again.
+// Groups of images as in cpu.h, but larger if a group would do little work between reading dU from
+// memory and writing it back.
 SumTree tree_of(const struct conv2d_shape *s, const Tiling *t);
-// Chunks of a group. The sum over several of them is over all kernels.
+// Cuts a group into chunks. If there are several, all kernels are added up from chunk to chunk.
 Teams cut_group(Tiling *t, const struct conv2d_shape *s, SumTree tree, int threads);
 
-// Channels that are worked on tile by tile: in memory they are neighbours, as images and at the
-// points. Copies of many would fill the core's first cache.
+// The number of channels that are processed together, tile by tile: they are neighbours in memory,
+// as images and at the points. If they are copied there are fewer, because copies of many would
+// fill the core's first cache.
 enum { MOST_AT_ONCE = 16, COPIES_AT_ONCE = 2 };
 int channels_at_once(Side side);
 
@@ -96,11 +99,11 @@ int channels_at_once(Side side);
 //     of a team:    U | in | out | keep | member 0 | member 1 | ...
 //     of a member:  the images of some channels | one more tile | sizes of tiles | some kernels
 //
-// `keep` says which output pixels of a chunk are not blank, see find_blanks().
+// `keep` says which output pixels of a chunk are not blank: find_blanks() in winograd_exact.h.
 typedef struct Scratch {
     float *shared;             // all kernels, or all parts of the gradient
     float *U, *in, *out;       // at their points: kernels, pieces of the input, tiles of the output
-    float *members;            // the first one's
+    float *members;            // memory of the first member
     int *in_start, *out_start; // where pieces and tiles start in the images of a channel
     int *pooled_start;         // the same of tiles in place
     unsigned *keep;            // of each image of a chunk: bits to keep, for each of its pixels
@@ -108,8 +111,8 @@ typedef struct Scratch {
     size_t of_U, of_in, of_out, of_team, of_member, full, sizes, planes; // floats
 } Scratch;
 
-// How many floats are to be in `shared`, in the U of each team, and in the kernels of each member;
-// and how many channels a member transforms at once.
+// What scratch_of() makes room for, in floats: `shared`, the U of each team, and the kernels of
+// each member. And the number of channels that a member transforms at once.
 typedef struct Room {
     size_t shared, team, member, channels;
 } Room;
@@ -117,14 +120,15 @@ typedef struct Room {
 Scratch scratch_of(CpuLane *lane, const Tiling *t, Teams teams, Room room);
 // The same with `U`, `in` and so on of that team.
 Scratch scratch_of_team(const Scratch *first, const Tiling *t, int team);
-// What belongs to the thread that asks.
+// The memory of the calling thread.
 float *planes_of_member(const Scratch *s);
 float *sizes_of_member(const Scratch *s);
 float *kernels_of_member(const Scratch *s);
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-// What one pass works with; parts are those of the gradient of kernels, one for each group.
+// What one pass works with. `parts`, `part` (floats from one to the next) and `tree` are for the
+// gradient of kernels, which has a part for each group.
 typedef struct Pass {
     const void *args; // of the kernel
     Tiling t;
@@ -137,8 +141,9 @@ typedef struct Pass {
 
 typedef void Work(const Pass *pass, const Scratch *scratch, int item);
 
-// Runs work(item) for each chunk or group: each by a thread, or one after the other by all. (With
-// one team there is no outer `parallel`: threads inside of one would be made anew for each item.)
+// Runs work(item) for each chunk or group: one thread for each item, or one item after the other by
+// all threads. (With one team there is no outer `parallel`, because threads inside it would be
+// created anew for each item.)
 void share_items(const Pass *pass, int items, Work *work);
 
 #endif

@@ -1,8 +1,9 @@
-// winograd_tiles.c: see winograd_tiles.h.
+// winograd_tiles.c: transforms tiles and kernels to the points and back, rows first or columns
+// first.
 //
-// There are not registers enough for a tile, but for a row or a column of it: so each is read where
-// it is, transformed in registers, and written where it is wanted. What goes through memory in
-// between is x, once.
+// A whole tile does not fit the registers, but a row or a column of it does. So each row or column
+// is read where it is, transformed in registers, and written where it is needed. Only the array x,
+// between rows and columns, goes through memory.
 #include "winograd_tiles.h"
 #include "winograd_transforms.h"
 
@@ -11,15 +12,16 @@
 // ---- rows of n pixels of each tile --------------------------------------------------------------
 
 INLINE void gather(const float *const lane[VL], size_t start, int n, Vec *row) {
-    UNROLL for (int j = 0; j < n; j += n == 6 ? 2 : 4) { // 6 are 4, and the last 4 again
+    UNROLL for (int j = 0; j < n; j += n == 6 ? 2 : 4) { // 6 pixels: the first 4 and the last 4
         if (j + 4 > n) break;
         load_transposed(lane, start + (size_t)j, row + j);
     }
 }
 
-// Where tiles overlap, each number gets their parts in the order of the tiles, also if several of
-// them are in one vector: so columns, and rows in input_gradient_at(), that lie in the next tile
-// come first. Which tiles share a vector then makes no difference to the bits.
+// Where tiles overlap, the parts of a number are added in the order of the tiles, even if several
+// of these tiles are in one vector. For this, columns (and, in input_gradient_at(), rows) that
+// belong to the next tile too come first. So it makes no difference to the bits which tiles share a
+// vector.
 INLINE void scatter(const Vec *row, int n, float *const lane[VL], size_t start, bool add) {
     UNROLL for (int j = (n - 1) / 4 * 4; j >= 0; j -= 4) {
         Vec r[4];
@@ -28,11 +30,11 @@ INLINE void scatter(const Vec *row, int n, float *const lane[VL], size_t start, 
     }
 }
 
-// ---- kernels, whose k * k numbers lie one behind the other --------------------------------------
+// ---- kernels, whose k * k numbers follow one another in memory ----------------------------------
 
 INLINE void gather_kernels(const float *const lane[VL], int k, Vec *x) {
     const int size = k * k;
-    UNROLL for (int first = 0; first < size; first += 4) // the last ones once more
+    UNROLL for (int first = 0; first < size; first += 4) // the last four may overlap others
         load_transposed(lane, (size_t)(first + 4 <= size ? first : size - 4),
                         x + (first + 4 <= size ? first : size - 4));
 }
@@ -47,7 +49,7 @@ INLINE void scatter_kernels(const Vec *x, int k, float *const lane[VL]) {
     }
 }
 
-// ---- columns: row i of x is a piece of numbers, from x[i * piece] on ----------------------------
+// ---- columns: row i of x begins at x[i * piece] -------------------------------------------------
 
 typedef void Transform(const Points *at, Vec *column, int n);
 INLINE void column_of_input(const Points *at, Vec *c, int n) { (void)n, of_input(at, c); }
@@ -110,7 +112,7 @@ INLINE void output_gradient_at(const Points *at, const float *const lane[VL], si
     columns_to_points(at, x, TILE, column_of_values, points, point);
 }
 
-// One pixel more of each tile.
+// Counts one more pixel of each tile.
 INLINE void add_pixel(TileSizes *sizes, Vec pixel, float bias) {
     sizes->squares += pixel * pixel;
     sizes->least = least_of(size_of(pixel + bias), sizes->least);
@@ -226,7 +228,7 @@ INLINE void pooled_gradient_at(const Points *at, const PooledTiles *from, float 
         UNROLL for (int k = 0; k < VL; k++) lane[k] = from->Y[k] + (size_t)i * from->width;
         load_pairs(lane, dY);
         Bits gates = ints_of(from->gates, (size_t)i * 2 * from->width);
-        UNROLL for (int row = 0; row < 2; row++) { // the gate's bit becomes the sign, then all
+        UNROLL for (int row = 0; row < 2; row++) { // << makes a gate the sign, >> all bits
             Vec *to = x + (2 * i + row) * at->piece;
             UNROLL for (int j = 0; j < TILE; j++) to[j] =
                 (Vec)((Bits)(dY[j / 2] * 0.25f) & ((gates << (31 - 8 * j - row)) >> 31));

@@ -1,10 +1,11 @@
-// winograd_tiles.h: tiles of pixels, and kernels, to the points of Winograd's method and back. For
-// winograd.c, which says what they are for.
+// winograd_tiles.h: transforms tiles of pixels, and kernels, to the points of Winograd's method and
+// back. Call X_to_points() for what the products read and X_from_points() for what they give;
+// winograd.c says what points are.
 //
-// VL tiles, or kernels, are transformed at once: lane[i] is where the pixels of tile i begin (rows
-// are `width` floats apart), or the numbers of kernel i. At point p what becomes of them are the VL
-// floats from points[p * point] on. Lanes may be the same where they are read; where they are
-// written, those that nobody wants must point somewhere too.
+// VL tiles, or kernels, are transformed at once. lane[i] is where the pixels of tile i begin (rows
+// are `width` floats apart), or the numbers of kernel i. At point p, their values are the VL floats
+// from points[p * point] on. Lanes that are read may be equal. Lanes that are written must all
+// point to memory, even those whose result is not needed.
 #ifndef KERNELS_CPU_WINOGRAD_TILES_H
 #define KERNELS_CPU_WINOGRAD_TILES_H
 
@@ -18,20 +19,21 @@ void input_to_points(int piece, const float *const lane[VL], size_t width, float
                      size_t point);
 void output_gradient_to_points(int piece, const float *const lane[VL], size_t width, float *points,
                                size_t point); // of 4x4 pixels each
-// Of the 16 pixels of each tile: the sum of squares before a bias is added, and, with the bias, the
-// size of the one next to ReLU's 0. For winograd_exact.h.
+// For winograd_exact.h: of the 16 pixels of each tile, the sum of squares before the bias is added,
+// and the least size after it is added.
 typedef struct TileSizes {
     Vec squares, least;
 } TileSizes;
 TileSizes output_from_points(int piece, const float *points, size_t point, float bias,
                              float *const lane[VL], size_t width);
-// Adds, for pieces overlap. Behind the last pixel of a piece of 6 there is room for two more.
+// Adds to what is there, because pieces overlap. Two floats after each row of a piece of 6 are read
+// and written, too.
 void input_gradient_from_points(int piece, const float *points, size_t point, float *const lane[VL],
                                 size_t width);
 
-// With ReLU and 2x2 pooling behind the tiles, as relu_pool.h has them: of each tile 2x2 pooled
-// pixels, in rows that are `width` floats apart, and 4x2 bytes of gates, in rows of 2 `width`. The
-// lanes are where the tiles begin.
+// The same with ReLU and 2x2 pooling, as in relu_pool.c. Each tile has 2x2 pooled pixels, in rows
+// that are `width` floats apart, and two rows of 4 bytes of gates (`pooled` in kernels.h), which
+// are 2 `width` bytes apart. Lane i of the tiles begins at Y[i] and gates[i].
 typedef struct PooledTiles {
     float *Y[VL];
     unsigned char *gates[VL];

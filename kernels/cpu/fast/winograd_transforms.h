@@ -1,5 +1,6 @@
-// winograd_transforms.h: the transforms of Winograd's method, in vectors. For winograd_tiles.c
-// alone; winograd.c says what they are for.
+// winograd_transforms.h: the transforms of Winograd's method for one row or column of VL tiles.
+// Call them WITH_POINTS() only, so that they are compiled for each size of a piece. For
+// winograd_tiles.c alone; winograd.c says what they are for.
 #ifndef KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 #define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
 
@@ -10,16 +11,16 @@ enum { MOST = 8, MOST_POINTS = MOST * MOST }; // the largest piece
 
 // ---- the points --------------------------------------------------------------------------------
 //
-// Two polynomials can be multiplied by their values at some points: at each point that is a single
-// product. The coefficients of the product are sums of shifted ones, as in a convolution backward.
-// So a convolution forward is the transpose of a product of polynomials, and the matrices here are
-// the transposes of those that find values and turn them into coefficients.
+// Two polynomials can be multiplied by multiplying their values at some points, one product for
+// each point. The coefficients of the result are sums of shifted coefficients, as in a convolution
+// backward. So a convolution forward is the transpose of a product of polynomials. The matrices
+// here are the transposes of those that evaluate polynomials and turn values into coefficients.
 //
-// The points are 0, pairs p and -p, and "infinity", which means the highest coefficient. Which
-// points is free. With small whole numbers there are the fewest operations, but then numbers are
-// added with weights from 1 to 8 or more, and that costs accuracy. For pieces of 6, with 3/4 and
-// 3/2, errors are half those of the usual 1 and 2, the largest a third (64 channels, normal
-// numbers). For pieces of 8, nothing simple was found that is better than the usual points.
+// The points are 0, pairs p and -p, and "infinity", which means the highest coefficient. The values
+// of p can be chosen. Small whole numbers need the fewest operations, but then numbers are added
+// with weights from 1 to 8 or more, which costs accuracy. For pieces of 6, 3/4 and 3/2 have half
+// the errors of the usual 1 and 2, and a third of the largest error (64 channels, normal numbers).
+// For pieces of 8, we found nothing simple that is better than the usual points.
 typedef struct Points {
     int piece, pairs;
     float p[3];
@@ -48,8 +49,8 @@ static const Points EIGHT = {
 
 // ---- the transforms, in place, of one row or column ---------------------------------------------
 
-// The values at the points of a polynomial of n coefficients: A. For kernels these are weighted,
-// which makes it G.
+// The values of a polynomial with n coefficients at the points: the matrix A. For kernels the
+// values are weighted, which makes it G.
 INLINE void values(const Points *at, Vec *x, int n, bool weighted) {
     Vec c[MOST];
     for (int i = 0; i < n; i++) c[i] = x[i];
@@ -126,8 +127,8 @@ INLINE void of_input_gradient(const Points *at, Vec *x) {
     for (int i = 0; i < at->piece; i++) x[i] = d[i];
 }
 
-// Calls a function with the points that go with a piece of 6 or 8: it is compiled for each, with
-// its own constants.
+// Calls a function with the points for a piece of 6 or 8. The function is compiled for each, with
+// constants.
 #define WITH_POINTS(piece, function, ...)                                                          \
     ((piece) == SIX.piece ? function(&SIX, __VA_ARGS__) : function(&EIGHT, __VA_ARGS__))
 

@@ -1,13 +1,13 @@
-// winograd_weights.c: the gradient of the kernels, by Winograd's method. See winograd.h; and
-// winograd.c for what is the same there.
+// winograd_weights.c: the gradient of the kernels, by Winograd's method, which winograd.c explains.
+// At each point it is a product of the output's gradient and the input, summed over tiles.
 #include "convolution.h"
 #include "product.h"
 #include "winograd_images.h"
 
 enum { COLUMNS_AT_ONCE = 32 };
 
-// VL channels of a tile side by side at the points, instead of VL tiles of a channel: what the next
-// product sums over are tiles. Lanes without a channel have the last one again.
+// At the points, VL channels of a tile are side by side, not VL tiles of a channel as in
+// winograd.c, because the product sums over tiles. Lanes after the last channel repeat it.
 static void input_channels_to_points(const struct conv2d_shape *s, const Tiling *t,
                                      const Scratch *scratch, Chunk chunk, const float *X) {
     float *full = zeros_for_copies(scratch, t->in, VL);
@@ -58,7 +58,7 @@ static void output_channels_to_points(const struct conv2d_shape *s, const Tiling
     }
 }
 
-// dU += out in^T at a point, for these kernels; or dU is overwritten.
+// dU += out in^T at point p, for these kernels; or dU = out in^T if `overwrite`.
 static void multiply_back(const Tiling *t, const Scratch *scratch, size_t tiles, Kernels k, int p,
                           float *dU, bool overwrite) {
     Product back = {.A = scratch->out + (size_t)p * t->out_point + (size_t)k.m * tiles,
@@ -77,7 +77,7 @@ static void multiply_back(const Tiling *t, const Scratch *scratch, size_t tiles,
     product(&back);
 }
 
-// The reverse: the gradient of kernel m, for these input channels, from that of U.
+// From the gradient of U to that of kernel m, for these input channels.
 static void kernel_gradient(const struct conv2d_shape *s, const float *dU, Kernels k, int m,
                             float *dW) {
     size_t size = (size_t)(s->kernel_h * s->kernel_w);
@@ -90,8 +90,8 @@ static void kernel_gradient(const struct conv2d_shape *s, const float *dU, Kerne
     }
 }
 
-// The gradient of all kernels after the only chunk of a group: each thread takes some at a time, as
-// in multiply_all().
+// The gradient of all kernels, if a group has a single chunk. Each thread takes some kernels at a
+// time, as in multiply_all() of winograd.c.
 static void gradient_of_kernels(const struct conv2d_shape *s, const Pass *pass,
                                 const Scratch *scratch, size_t tiles, float *dW) {
     float *dU = kernels_of_member(scratch);
@@ -104,7 +104,7 @@ static void gradient_of_kernels(const struct conv2d_shape *s, const Pass *pass,
     }
 }
 
-// The same after one of several chunks: the sum over them is of all kernels.
+// The same if a group has several chunks: all kernels are added up from chunk to chunk.
 static void add_to_gradient(const struct conv2d_shape *s, const Pass *pass, const Scratch *scratch,
                             size_t tiles, bool first, bool last, float *dW) {
     Kernels all = all_kernels(s);
@@ -150,7 +150,7 @@ void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_param
     pass.teams = cut_group(&pass.t, s, pass.tree, lane->threads);
     pass.part =
         round_to_vectors((size_t)s->M * (size_t)s->C * (size_t)s->kernel_h * (size_t)s->kernel_w);
-    bool alone = pass.tree.groups == 1 && a->beta == 0; // then its part is all of dW
+    bool alone = pass.tree.groups == 1 && a->beta == 0; // then the group's part is dW itself
     Room room = {.shared = alone ? 0 : pass.part * (size_t)pass.tree.groups};
     if (pass.teams.own)
         room.member = some_kernels(s, true, 0, COLUMNS_AT_ONCE).size;
