@@ -89,7 +89,7 @@ SumTree sum_tree(int rows);
 void add_halves(float *parts, size_t stride, int num, size_t n);
 void store_sums(float *out, const float *sums, size_t n, float beta); // out = sums, or += (1)
 
-// ---- what the kernels with a fast version compute, in plain loops --------------------------------
+// ---- what the kernels with a fast version compute, in plain loops -------------------------------
 //
 // They are at the top of gemm.c, conv2d.c, avg_pool2d.c and batch_norm.c. The tests compare the
 // fast versions with them. Sums are in double, except in avg_pool2d's.

@@ -22,9 +22,9 @@ CUDA_KERNEL(avg_pool2d_forward) {
                                                                     divisor(a->s.out_w));
 }
 
-// One thread per input pixel. Windows may overlap: were each output to add to its pixels, two
-// threads would add to one pixel, in an order that changes each run. So each pixel gathers from its
-// windows.
+// One thread per input pixel. Windows may overlap. If each output added to its pixels, two threads
+// could add to the same pixel, in an order that changes from run to run. So each pixel adds up the
+// gradients of its windows.
 struct PoolDivisors {
     struct Divisor H, W, stride_h, stride_w;
 };

@@ -7,18 +7,18 @@ struct Moments {
     double mean, M2, count; // M2: the sum of the squared deviations from the mean
 };
 
-// Of two sets together, by Chan's formula: the last term is there because each set's deviations are
-// from its own mean.
+// The moments of two sets together, by Chan's formula. The last term is there because the
+// deviations of each set are from its own mean.
 static __device__ struct Moments merge(struct Moments a, struct Moments b) {
     if (b.count == 0) return a;
     const double count = a.count + b.count, part = b.count / count, delta = b.mean - a.mean;
     return {a.mean + delta * part, a.M2 + b.M2 + delta * delta * a.count * part, count};
 }
 
-// parts (parts,C). Twice through the numbers, since sum(x^2) - sum(x)^2 / count would lose all
-// digits where the mean is large against the deviations; the second time they come from the cache.
-// Deviations from the true mean have the sum 0; the sum of ours tells by how much rounding moved
-// the mean, and both results are corrected by it.
+// parts (parts,C). This reads the numbers twice, because sum(x^2) - sum(x)^2 / count would lose all
+// digits if the mean is large compared to the deviations. The second time they come from the cache.
+// Deviations from the true mean add up to 0. The sum of ours shows by how much rounding moved the
+// mean, and both results are corrected by it.
 static __global__ void moments_of_parts(const float *X, struct Channels ch, struct Moments *parts) {
     const unsigned begin = blockIdx.y * ch.part, end = part_end(ch);
     const float count = begin < end ? end - begin : 0, divisor = count > 0 ? count : 1;
@@ -39,7 +39,7 @@ static __global__ void moments_of_parts(const float *X, struct Channels ch, stru
     } // (A NaN in M2 stays.)
 }
 
-// Merges the parts of each channel in their order: a thread per channel.
+// Merges the parts of each channel in order, one thread per channel.
 static __global__ void merge_parts(const struct Moments *parts, struct Channels ch,
                                    struct batch_norm_stats_args a) {
     GRID_LOOP(c, ch.C) {
@@ -109,7 +109,7 @@ static __global__ void sums_of_parts(struct batch_norm_backward_sums_args a, str
     }
 }
 
-// To add up the parts is to add up the rows of a matrix, as for the gradient of a bias.
+// Adding up the parts is adding up the rows of a matrix, as in the gradient of a bias.
 CUDA_KERNEL(batch_norm_backward_sums) {
     const struct Channels ch = cut_channels(a->N, a->C, a->S);
     float *sums = (float *)cuda_scratch(lane, sizeof(float) * ch.parts * 2 * ch.C);
@@ -121,31 +121,31 @@ CUDA_KERNEL(batch_norm_backward_sums) {
 // ---- elementwise: neighbouring threads for the S pixels of a plane ---------------------------
 
 // A thread that took one number would have to find its channel and to divide by the square root for
-// that number alone, which takes longer than to read and to write it. So a warp takes a plane,
-// which has one channel, and does both once. Smaller planes get half a warp, a quarter, ...
+// this number alone, which takes longer than reading and writing it. So a warp takes a plane, which
+// belongs to one channel, and does both once. Smaller planes get half a warp, a quarter, ...
 struct Planes {
     struct Divisor lanes, C; // lanes: threads of a plane
     unsigned threads;        // of all planes
-    dim3 blocks;             // of very large planes, y-blocks have a piece each
+    dim3 blocks;             // in y: blocks that share a very large plane
 };
 
 static struct Planes planes_of(int N, int C, int S) {
     int lanes = 1;
     while (lanes < WARP && 2 * lanes <= S) lanes *= 2;
     const unsigned threads = S == 0 ? 0 : index_count((size_t)N * C * lanes);
-    const unsigned pieces = S / (32 * WARP) + 1, most = 65535; // CUDA takes no more
+    const unsigned pieces = S / (32 * WARP) + 1, most = 65535; // CUDA's limit
     return {divisor(lanes), divisor(C), threads,
             dim3(blocks_for(threads), pieces < most ? pieces : most)};
 }
 
-// This thread's numbers in the plane: i is where they are.
+// Runs through this thread's numbers in the plane; i is their index.
 #define PLANE_LOOP(i, plane, lane, planes, S)                                                      \
     for (size_t i = (size_t)(plane) * (S) + blockIdx.y * (planes).lanes.n + (lane),                \
                 end_ = ((size_t)(plane) + 1) * (S);                                                \
          i < end_; i += gridDim.y * (planes).lanes.n)
 
-// (X - mean) first: X scale + (bias - mean scale) would save an operation and lose the digits that
-// X and a large mean have in common.
+// (X - mean) comes first. X scale + (bias - mean scale) would save an operation, but it would lose
+// the digits that X and a large mean have in common.
 static __global__ void batch_norm_forward(struct batch_norm_forward_args a, struct Planes planes) {
     INDEX_LOOP(thread, planes.threads) {
         const auto [plane, lane] = split(thread, planes.lanes);
@@ -161,7 +161,7 @@ CUDA_KERNEL(batch_norm_forward) {
     batch_norm_forward<<<planes.blocks, THREADS, 0, lane->stream>>>(*a, planes);
 }
 
-// dX is scale (dY - shift - (X - mean) slope) by the formula in kernels.h.
+// dX is scale (dY - shift - (X - mean) slope), from the formula in kernels.h.
 static __global__ void batch_norm_backward_input(struct batch_norm_backward_input_args a,
                                                  struct Planes planes) {
     INDEX_LOOP(thread, planes.threads) {

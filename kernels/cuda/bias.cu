@@ -11,10 +11,10 @@ CUDA_KERNEL(add_bias_forward) {
     add_bias_forward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n, divisor(a->cols));
 }
 
-// The sum of each column. One thread per column would be simple, but 10 columns would occupy 10
-// threads; one block per column would read memory with a stride. So a block takes 32 neighbouring
-// columns, with 8 threads for each: thread (x, y) adds rows y, y + 8, ... of column x, then thread
-// (x, 0) adds the 8 parts in order.
+// The sum of each column. One thread per column would be simple, but 10 columns would occupy only
+// 10 threads. One block per column would read memory with a stride. So a block takes 32
+// neighbouring columns, with 8 threads for each. Thread (x, y) adds rows y, y + 8, ... of column x,
+// then thread (x, 0) adds the 8 parts in order.
 constexpr int COLUMNS = WARP, HELPERS = THREADS / WARP;
 
 static __global__ void add_bias_backward(struct add_bias_backward_args a) {
@@ -33,7 +33,7 @@ static __global__ void add_bias_backward(struct add_bias_backward_args a) {
             for (int helper = 1; helper < HELPERS; helper++) sum += parts[helper][x];
             a.db[column] = accumulate(a.beta, &a.db[column], sum);
         }
-        __syncthreads(); // parts are read before the next 32 columns overwrite them
+        __syncthreads(); // the parts are read before the next 32 columns overwrite them
     }
 }
 

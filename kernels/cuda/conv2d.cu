@@ -3,9 +3,9 @@
 // im2col writes the C*kernel_h*kernel_w pixels under each window as a column. Then the convolution
 // of all windows is one product:
 //     W (M, C*kernel_h*kernel_w)  times  columns (C*kernel_h*kernel_w, images*out_h*out_w).
-// cuBLAS is best at few large products, so the windows of many images make one matrix: a chunk. Its
-// result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
-// out_h, out_w); a further kernel moves each plane to its place.
+// cuBLAS is best at few large products, so the windows of many images, a chunk, make one matrix.
+// Its result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
+// out_h, out_w). Another kernel moves each plane to its place.
 #include "conv2d_plan.h"
 #include "grid.cuh"
 
@@ -20,12 +20,12 @@ struct Chunks {
     float *columns, *planes, *sums;
 };
 
-// In floats, up to the next multiple of 256 bytes: where cuBLAS reads a matrix 16 bytes at a time,
-// which it does if the matrix begins at a multiple of 16.
+// n floats, rounded up to a multiple of 256 bytes. cuBLAS reads a matrix 16 bytes at a time only if
+// the matrix begins at a multiple of 16.
 static size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
-// A block has a thread for each of few weights. How many blocks then share the work: two or so for
-// each of a large GPU's multiprocessors.
+// For few weights, a block has a thread for each weight. FEW_PARTS blocks share the work, about two
+// for each multiprocessor of a large GPU.
 static_assert(FEW_WEIGHTS == THREADS, "a thread for each");
 constexpr size_t FEW_PARTS = MAX_BLOCKS < 256 ? MAX_BLOCKS : 256;
 
@@ -51,7 +51,7 @@ static int chunk_length(const struct Chunks *c, const struct conv2d_shape *s, in
 
 // ---- between images and matrices -------------------------------------------------------------
 
-// What indices of a chunk are split by.
+// Indices of a chunk are split by these.
 struct ConvDivisors {
     struct Divisor images, C, H, W, M, out_h, out_w, plane, half_h, half_w, stride_h, stride_w;
 };
@@ -67,9 +67,9 @@ static struct ConvDivisors divisors_of(const struct conv2d_shape *s, int images)
 
 // X (images,C,H,W) -> columns (C*kernel_h*kernel_w, images*out_h*out_w). A thread copies one window
 // of one channel; outside the image there are zeros. Neighbouring threads write neighbouring
-// columns. SIDE is the side of the kernel, 0 for any other: the compiler unrolls loops whose length
-// it knows, and as X and columns do not overlap (__restrict__), a thread then has all its reads on
-// the way before it writes.
+// columns. SIDE is the side of the kernel if it is known at compile time, else 0. With a known side
+// the compiler unrolls the loops, and as X and columns do not overlap (__restrict__), a thread
+// starts all its reads before it writes.
 template <int SIDE>
 static __global__ void im2col(const float *__restrict__ X, float *__restrict__ columns,
                               struct conv2d_shape s, struct ConvDivisors by, unsigned n) {
@@ -92,8 +92,9 @@ static __global__ void im2col(const float *__restrict__ X, float *__restrict__ c
     }
 }
 
-// columns -> dX = beta dX + ..., the way back: a pixel was copied once for each window that holds
-// it, so its gradient is the sum over these. A thread per pixel gathers them, in a fixed order.
+// columns -> dX = beta dX + ..., the reverse. A pixel was copied once for each window that contains
+// it, so its gradient is the sum over these copies. One thread per pixel adds them up in a fixed
+// order.
 static __global__ void col2im(const float *columns, float beta, float *dX, struct conv2d_shape s,
                               struct ConvDivisors by, unsigned n) {
     const size_t length = (size_t)by.images.n * s.out_h * s.out_w;
@@ -115,9 +116,9 @@ static __global__ void col2im(const float *columns, float beta, float *dX, struc
     }
 }
 
-// The same if windows lie side by side (stride 1) and are SIDE x SIDE: tap (kh,kw) is that of the
-// window which begins kh rows above the pixel and kw columns before it. The number of taps is
-// known, so that they are read all at once and not one after the other.
+// The same for stride 1 and windows of SIDE x SIDE. Tap (kh,kw) belongs to the window that begins
+// kh rows above the pixel and kw columns to its left. The number of taps is known at compile time,
+// so they are read all at once and not one after the other.
 template <int SIDE>
 static __global__ void col2im_of_side(const float *columns, float beta, float *dX,
                                       struct conv2d_shape s, struct ConvDivisors by, unsigned n) {
@@ -142,13 +143,13 @@ static __global__ void col2im_of_side(const float *columns, float beta, float *d
     }
 }
 
-// The side of the kernel, if it is square and one for which there are functions of their own.
+// The side of the kernel if it is square and there are functions for this side, else 0.
 static int known_side(const struct conv2d_shape *s) {
     const bool known = s->kernel_h == 3 || s->kernel_h == 5;
     return s->kernel_h == s->kernel_w && known ? s->kernel_h : 0;
 }
 
-// planes (M,images,plane) -> Y (images,M,plane), with the bias added on the way
+// planes (M,images,plane) -> Y (images,M,plane), adding the bias
 static __global__ void planes_to_images(const float *planes, const float *b, float *Y,
                                         struct ConvDivisors by, unsigned n) {
     INDEX_LOOP(i, n) {
@@ -169,11 +170,11 @@ static __global__ void images_to_planes(const float *dY, float *planes, struct C
     }
 }
 
-// ---- the same, if ReLU and 2x2 pooling follow: see kernels.h ---------------------------------
+// ---- the same, if ReLU and 2x2 pooling follow (`pooled` in kernels.h) ------------------------
 
-// A window has its two bytes of `pooled` and each row of its pixels side by side: at even places,
-// so that they are read and written together. (`pooled` itself begins at one, as all allocations
-// do.)
+// The two bytes of `pooled` of a window are side by side, and so are the two pixels of each of its
+// rows. They begin at even places, so they are read and written together. (`pooled` itself begins
+// at an even address, as all allocations do.)
 struct alignas(2) Positive {
     unsigned char left, right; // each: bit 0 for the pixel above, bit 1 for the one below
 };
@@ -224,7 +225,7 @@ static __global__ void pooled_to_planes(const float *dY, const struct Positive *
     }
 }
 
-// What both gradients begin with: dY of the images from `first` on, as planes.
+// The first step of both gradients: dY of the images from `first` on, as planes.
 static void load_planes(CudaLane *lane, const struct Chunks *c, const float *dY,
                         const unsigned char *pooled, const struct conv2d_shape *s, int first,
                         int images) {
@@ -296,7 +297,7 @@ CUDA_KERNEL(conv2d_forward) {
     }
 }
 
-// The gradient of the columns is W^T dY, and col2im adds it up.
+// The gradient of the columns is W^T dY. col2im adds it up to that of the pixels.
 CUDA_KERNEL(conv2d_backward_input) {
     const struct conv2d_shape s = a->s;
     const struct Chunks c = cut_into_chunks(lane, &s);
@@ -309,14 +310,14 @@ CUDA_KERNEL(conv2d_backward_input) {
     }
 }
 
-// The gradient of the window's pixels together: its four parts went to those that were positive.
+// The sum of the gradients of a window's pixels: a quarter of d for each pixel that was positive.
 static __device__ float pooled_sum(float d, struct Positive p) {
     return d * 0.25f * (float)((p.left & 1) + (p.left >> 1) + (p.right & 1) + (p.right >> 1));
 }
 
 // db[m] is the sum of dY's channel m over all images and pixels. sums (parts,M): a block for each
-// part of a channel. In float, unlike sum.cu: a thread adds a few numbers, and from then on what is
-// added is of about the same size, which loses little.
+// part of a channel. In float, unlike sum.cu: a thread adds only a few numbers, and after that
+// numbers of about the same size are added, which loses little.
 static __global__ void sums_of_parts(const float *dY, const struct Positive *pooled,
                                      struct Channels ch, float *sums) {
     for (unsigned m = blockIdx.x; m < ch.C; m += gridDim.x) {
@@ -329,10 +330,10 @@ static __global__ void sums_of_parts(const float *dY, const struct Positive *poo
 
 // ---- the gradient of few weights -------------------------------------------------------------
 //
-// It is a product of two short and very long matrices: LeNet's first, (20, 173056) times
-// (173056, 9), for 256 images. cuBLAS cuts such rows into 132 parts and computes a block of 64 x 64
-// of each, of which 20 x 9 are wanted: 62 us of a step's 465 on an H100. Here a block of threads
-// has a part of all rows, and each thread one weight: 42 us.
+// This is a product of two matrices with few, very long rows: for LeNet's first layer and 256
+// images, (20, 173056) times (173056, 9). cuBLAS cuts such rows into 132 parts and computes a block
+// of 64 x 64 for each, of which 20 x 9 are needed. That takes 62 us of a step's 465 on an H100.
+// Here a block of threads takes a part of all rows, and each thread one weight: 42 us.
 
 constexpr int SLICE = 64;
 
@@ -340,8 +341,9 @@ struct alignas(16) Four {
     float a, b, c, d;
 };
 
-// The rows of a part, a slice at a time. With these four at its end a row begins four banks after
-// the one before it: threads that read different rows, four numbers each, do not wait.
+// The rows of a part, a slice at a time. The additional Four at the end of a row makes each row
+// begin four banks of shared memory after the one before it. So threads that read different rows,
+// four numbers each, do not wait for each other.
 struct Slices {
     struct Four row[FEW_ROWS][SLICE / 4 + 1];
 };

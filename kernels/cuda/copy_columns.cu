@@ -1,6 +1,6 @@
-// copy_columns.cu: some neighbouring columns of one matrix into another, one thread per number.
-// Neighbouring threads copy neighbouring numbers of a row, so that both sides are reached in whole
-// lines of memory, but for the ends of a row.
+// copy_columns.cu: copies some neighbouring columns of one matrix into another, one thread per
+// number. Neighbouring threads copy neighbouring numbers of a row, so that memory is read and
+// written in whole lines, except at the ends of a row.
 #include "grid.cuh"
 
 static __global__ void copy_columns(struct copy_columns_args a, size_t n) {

@@ -8,9 +8,9 @@ static __device__ int class_of(float label, int classes) {
     return label >= 0 && label < classes ? (int)label : -1;
 }
 
-// One warp per row: its threads read neighbouring logits, and hand each other the maximum and the
-// sum by registers. With the maximum subtracted, exp() cannot overflow and the sum is at least 1. A
-// NaN is passed over by the maximum but not by the sum, so the loss is NaN, as it should be.
+// One warp per row. Its threads read neighbouring logits, and exchange the maximum and the sum
+// through registers. As the maximum is subtracted, exp() cannot overflow and the sum is at least 1.
+// The maximum ignores a NaN but the sum does not, so the loss is NaN, as it should be.
 static __global__ void cross_entropy_forward(struct cross_entropy_forward_args a) {
     const int thread = threadIdx.x % WARP;
     for (size_t row = blockIdx.x * (size_t)ROWS_PER_BLOCK + threadIdx.x / WARP; row < a.rows;
@@ -47,8 +47,8 @@ CUDA_KERNEL(cross_entropy_backward) {
     cross_entropy_backward<<<blocks_for(n), THREADS, 0, lane->stream>>>(*a, n, divisor(a->classes));
 }
 
-// Is logits[label] the first of the largest? Smaller than it before, no larger after; a NaN on
-// either side makes a comparison false.
+// Whether logits[label] is the first of the largest: all before it are smaller, and none after it
+// is larger. A comparison with NaN is false.
 static __device__ bool is_correct(const float *logits, int label, int classes) {
     if (label < 0) return false;
     for (int j = 0; j < classes; j++) {

@@ -1,15 +1,15 @@
 // cublas_load.cu: loads cuBLAS while the program runs.
 //
-// Were the library linked, the program would not even start on a machine without it, and would read
-// its hundreds of megabytes at each start, GPU or not. So we open it when the first lane is opened.
-// dlopen() looks into LD_LIBRARY_PATH, then into the executable's RUNPATH (the Makefile writes the
-// toolkit's folder there), then where the system keeps libraries.
+// If the library were linked, the program would not even start on a machine without it, and would
+// read its hundreds of megabytes at each start, with or without a GPU. So we open it when the first
+// lane is opened. dlopen() searches LD_LIBRARY_PATH, then the executable's RUNPATH (to which the
+// Makefile adds the toolkit's folder), then the system's folders for libraries.
 #include "cuda.h"
 #include <dlfcn.h>
 
 #define TEXT(x)    #x
 #define TEXT_OF(x) TEXT(x)
-// The version that we were compiled against: another one may have other types.
+// The version that this was compiled with. Another version may have other types.
 #define SONAME "libcublas.so." TEXT_OF(CUBLAS_VER_MAJOR)
 
 static void *find(void *library, const char *name) {

@@ -1,4 +1,7 @@
-// cuda.h: what a CUDA kernel knows about the place it runs at.
+// cuda.h: what every CUDA kernel uses: its lane, scratch memory, CUDA_KERNEL, cuBLAS and checks for
+// errors. To write a kernel, define it with CUDA_KERNEL. To run one, call
+// cuda_kernels[KERNEL_name](lane, &args), as common/device/device_cuda.c does. Do not call cuBLAS
+// by its names: the library is loaded at run time, so call it through cublas_load().
 //
 // C and C++ both read this file: device_cuda.c opens lanes and launches, *.cu implement kernels.
 #ifndef KERNELS_CUDA_H
@@ -14,10 +17,10 @@
 extern "C" {
 #endif
 
-// A lane is one logical CUDA device: a stream (its queue), cuBLAS bound to that stream, and scratch
-// memory of its own, one for cuBLAS and one for our kernels. Two lanes may share a GPU; they never
-// share a handle or scratch, so that they can run side by side and each gives the same bits run
-// after run.
+// A lane is one logical CUDA device: a stream (its queue), cuBLAS bound to that stream, and its own
+// scratch memory, one for cuBLAS and one for our kernels. Two lanes may share a GPU, but never a
+// handle or scratch memory. So they can run side by side, and each gives the same bits run after
+// run.
 typedef struct CudaLane {
     cudaStream_t stream;
     int tf32;
@@ -28,18 +31,18 @@ typedef struct CudaLane {
     size_t scratch_bytes;
 } CudaLane;
 
-// Opens a lane on the current GPU (cudaSetDevice). The first one loads cuBLAS. Matrix products are
-// in true float32, or, if `tf32`, keep 10 bits of each factor.
+// Opens a lane on the current GPU (cudaSetDevice). The first call loads cuBLAS. Matrix products are
+// in true float32 or, if `tf32`, keep 10 bits of each factor.
 void cuda_lane_open(CudaLane *lane, int tf32);
-// Opens the lane's cuBLAS, which a lane that makes no matrix products does without. Otherwise the
-// first product does so.
+// Opens the lane's cuBLAS now. If you do not call this, the first matrix product does; a lane
+// without matrix products needs no cuBLAS.
 void cuda_lane_open_blas(CudaLane *lane);
-// Waits for the lane's work, then frees all it has. The lane's GPU must be the current one.
+// Waits for the lane's work, then frees everything it has. The lane's GPU must be the current one.
 void cuda_lane_close(CudaLane *lane);
 
 // Scratch memory for the running kernel (256-byte aligned, contents undefined). The next kernel of
-// the lane gets the same memory: the stream runs one after the other. At most one request per
-// kernel.
+// the lane gets the same memory, because the stream runs one kernel after the other. A kernel may
+// call this once.
 void *cuda_scratch(CudaLane *lane, size_t bytes);
 
 // Runs on the host and launches its __global__ functions on the lane's stream. It reads the
@@ -47,14 +50,14 @@ void *cuda_scratch(CudaLane *lane, size_t bytes);
 typedef void CudaKernel(CudaLane *lane, const void *args);
 extern CudaKernel *const cuda_kernels[NUM_KERNELS];
 
-// C (M,N) = beta C + op(A) op(B), row-major, as kernels.h describes `gemm`; for kernels that need a
-// matrix product on the way.
+// C (M,N) = beta C + op(A) op(B), row-major, as kernels.h describes `gemm`. For kernels that need a
+// matrix product as one of their steps.
 void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, const float *A,
                const float *B, float beta, float *C);
 
 // ---- cuBLAS, loaded at run time --------------------------------------------------------------
 
-// The functions we use, by the names that they have in the library.
+// The functions that we use, by their names in the library.
 #define CUBLAS_FUNCTIONS(FUNCTION)                                                                 \
     FUNCTION(cublasCreate_v2)                                                                      \
     FUNCTION(cublasDestroy_v2)                                                                     \
@@ -75,8 +78,8 @@ const Cublas *cublas_load(void);
 
 // ---- errors ----------------------------------------------------------------------------------
 
-// CUDA_CHECK(cudaMalloc(&p, n)) ends the program when the call fails. CUDA is asynchronous: the
-// error may be that of a kernel launched earlier.
+// CUDA_CHECK(cudaMalloc(&p, n)) ends the program if the call fails. CUDA is asynchronous, so the
+// error may come from a kernel that was launched earlier.
 #define CUDA_CHECK(call)   cuda_check((call), #call, __FILE__, __LINE__)
 #define CUBLAS_CHECK(call) cublas_check((call), #call, __FILE__, __LINE__)
 void cuda_check(cudaError_t error, const char *what, const char *file, int line);
@@ -87,7 +90,7 @@ void cublas_check(cublasStatus_t status, const char *what, const char *file, int
 #endif
 
 // CUDA_KERNEL(relu_forward) { ... a->X ... } defines the kernel with its own argument struct `a`. A
-// launch returns no error; asking right after it finds one (a wrong grid, no code for this GPU).
+// launch returns no error, so we ask for one right after it (a wrong grid, no code for this GPU).
 #define CUDA_KERNEL(name)                                                                          \
     static void name##_body(CudaLane *lane, const struct name##_args *a);                          \
     extern "C" CudaKernel name##_cuda;                                                             \

@@ -1,4 +1,4 @@
-// elementwise.cu: fill, and additions, one thread per element.
+// elementwise.cu: fill, scale and additions, one thread per element.
 #include "grid.cuh"
 
 static __global__ void fill(struct fill_args a) { GRID_LOOP(i, a.n) a.x[i] = a.value; }

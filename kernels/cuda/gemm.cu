@@ -3,10 +3,10 @@
 
 // cuBLAS is column-major, we are row-major. The memory of a row-major (M,N) matrix, read by
 // columns, is the transposed (N,M) matrix. And C = op(A) op(B) is the same as
-//     C^T = op(B)^T op(A)^T,
-// so we hand cuBLAS the same memory with the two factors swapped and M and N swapped, and nothing
-// is moved. A factor that is transposed for us is transposed for cuBLAS too. The leading dimension
-// is the length of a row as it is stored.
+//     C^T = op(B)^T op(A)^T.
+// So we give cuBLAS the same memory, with the two factors swapped and M and N swapped, and nothing
+// has to be moved. A factor that is transposed for us is transposed for cuBLAS too. The leading
+// dimension is the length of a row as it is stored.
 void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, const float *A,
                const float *B, float beta, float *C) {
     if (M == 0 || N == 0) return;
@@ -14,7 +14,7 @@ void cuda_gemm(CudaLane *lane, int trans_A, int trans_B, int M, int N, int K, co
         if (beta == 0) CUDA_CHECK(cudaMemsetAsync(C, 0, sizeof(float) * M * N, lane->stream));
         return;
     }
-    CUDA_CHECK(cudaGetLastError()); // of launches up to here, before cuBLAS can swallow it
+    CUDA_CHECK(cudaGetLastError()); // of earlier launches: cuBLAS might clear it
     const float one = 1;
     cuda_lane_open_blas(lane);
     CUBLAS_CHECK(cublas_load()->cublasSgemm_v2(

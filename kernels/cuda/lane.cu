@@ -1,9 +1,9 @@
-// lane.cu: opens and closes a place to compute, gives it scratch memory, reports errors.
+// lane.cu: opens and closes lanes, gives them scratch memory, and reports errors.
 #include "cuda.h"
 
 // ---- lanes -----------------------------------------------------------------------------------
 
-// As much as cuBLAS takes when it is left to itself, as its manual says: 32 MiB on Hopper and later
+// The size that cuBLAS would choose by itself, according to its manual: 32 MiB on Hopper and later
 // GPUs, 4 MiB on others.
 static size_t workspace_of_this_gpu() {
     int gpu = 0, major = 0;
@@ -12,8 +12,8 @@ static size_t workspace_of_this_gpu() {
     return (size_t)(major >= 9 ? 32 : 4) << 20;
 }
 
-// Left to itself, cuBLAS would allocate inside of each graph that it is recorded into. And as the
-// workspace may decide by which algorithm it multiplies, a step might have other bits in a graph.
+// Without a workspace from us, cuBLAS would allocate memory inside each graph that records it. And
+// as the workspace may decide which algorithm it uses, a step in a graph might have other bits.
 static void give_workspace(CudaLane *lane) {
     const size_t bytes = workspace_of_this_gpu();
     CUDA_CHECK(cudaMalloc(&lane->workspace, bytes));
@@ -24,7 +24,7 @@ static void give_workspace(CudaLane *lane) {
 void cuda_lane_open(CudaLane *lane, int tf32) {
     *lane = {};
     lane->tf32 = tf32;
-    cublas_load(); // if it is not to be had, then that is said before any work
+    cublas_load(); // if it is missing, the program ends before any work is done
     // Non-blocking: no hidden ordering against the default stream, which would make lanes that
     // share a GPU wait for each other.
     CUDA_CHECK(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
@@ -37,7 +37,7 @@ void cuda_lane_open_blas(CudaLane *lane) {
     // stream.
     CUBLAS_CHECK(blas->cublasCreate_v2(&lane->cublas));
     CUBLAS_CHECK(blas->cublasSetStream_v2(lane->cublas, lane->stream));
-    give_workspace(lane); // after the stream, with which a handle forgets its workspace
+    give_workspace(lane); // after the stream is set, because that resets the workspace
     CUBLAS_CHECK(blas->cublasSetMathMode(lane->cublas, lane->tf32 ? CUBLAS_TF32_TENSOR_OP_MATH
                                                                   : CUBLAS_DEFAULT_MATH));
 }
@@ -53,7 +53,7 @@ void cuda_lane_close(CudaLane *lane) {
 
 void *cuda_scratch(CudaLane *lane, size_t bytes) {
     if (bytes <= lane->scratch_bytes) return lane->scratch;
-    // Work that is on its way may still use the old memory.
+    // Work in the stream may still use the old memory.
     CUDA_CHECK(cudaStreamSynchronize(lane->stream));
     CUDA_CHECK(cudaFree(lane->scratch));
     lane->scratch = NULL;
@@ -90,7 +90,7 @@ void cuda_check(cudaError_t error, const char *what, const char *file, int line)
 
 void cublas_check(cublasStatus_t status, const char *what, const char *file, int line) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
-    // When a handle is created cuBLAS allocates, and says little when that fails.
+    // cuBLAS allocates memory when a handle is created, and says little if that fails.
     kernels_fail("is the GPU's memory full, or the driver older than cuBLAS? see nvidia-smi",
                  "%s: %s (%s:%d)", what, cublas_load()->cublasGetStatusString(status), file, line);
 }

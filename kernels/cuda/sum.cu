@@ -1,11 +1,11 @@
 // sum.cu: the sum of all elements, and its gradient.
 #include "grid.cuh"
 
-// One block could add everything but would keep the rest of the GPU idle; many blocks cannot add to
-// one number without atomics. So it goes in two steps: each block adds its share into parts[block],
-// then one block adds the parts. Both steps are this kernel. In double, because positive and
-// negative numbers may add up to less than what a float loses on the way; reading the numbers takes
-// longer than adding them, also on a GPU with few double units.
+// One block could add everything, but the rest of the GPU would be idle. Many blocks cannot add to
+// one number without atomics. So there are two steps: each block adds its share into parts[block],
+// then one block adds the parts. Both steps are this kernel. It adds in double, because positive
+// and negative numbers may add up to less than the rounding errors of a float. Reading the numbers
+// takes longer than adding them, even on a GPU with few double units.
 template <class In, class Out>
 static __global__ void sum_shares(const In *x, size_t n, Out *parts) {
     double sum = 0;

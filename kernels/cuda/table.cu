@@ -1,4 +1,4 @@
-// table.cu: the CUDA kernels by number, from the one list in kernels.h.
+// table.cu: all CUDA kernels by number, from the list in kernels.h.
 #include "cuda.h"
 
 #define KERNEL_DECLARATION(name) extern "C" CudaKernel name##_cuda;

@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu.h"
 #include "vector.h"
 
-// ---- as matrix products, any shape: windows.c ----------------------------------------------------
+// ---- as matrix products, any shape: windows.c ---------------------------------------------------
 
 void windows_forward(CpuLane *lane, const struct conv2d_forward_args *a);
 void windows_backward_input(CpuLane *lane, const struct conv2d_backward_input_args *a);
@@ -15,7 +15,7 @@ void windows_backward_params(CpuLane *lane, const struct conv2d_backward_params_
 // db alone, which must not be NULL.
 void windows_backward_bias(CpuLane *lane, const struct conv2d_backward_params_args *a);
 
-// ---- with fewer multiplications: winograd.c ------------------------------------------------------
+// ---- with fewer multiplications: winograd.c -----------------------------------------------------
 //
 // For kernels of 3x3 or 5x5 with stride 1. The price is accuracy, since numbers of different size
 // are added and subtracted. The largest error is about 2e-5 of the usual result for 3x3 and 5e-5
@@ -31,7 +31,7 @@ void winograd_backward_input(CpuLane *lane, const struct conv2d_backward_input_a
 // dW alone.
 void winograd_backward_weights(CpuLane *lane, const struct conv2d_backward_params_args *a);
 
-// ---- LeNet's first layer: pooled_3x3.c -----------------------------------------------------------
+// ---- LeNet's first layer: pooled_3x3.c ----------------------------------------------------------
 //
 // One input channel, kernels of 3x3, stride 1, and ReLU and pooling at the end. Everything that
 // happens to a number between the image and the pooled pixel happens in registers.
@@ -40,7 +40,7 @@ bool pooled_3x3_suits(const struct conv2d_shape *s, const unsigned char *pooled)
 void pooled_3x3_forward(CpuLane *lane, const struct conv2d_forward_args *a);
 void pooled_3x3_backward_params(CpuLane *lane, const struct conv2d_backward_params_args *a);
 
-// ---- ReLU and 2x2 average pooling at the end: relu_pool.c ----------------------------------------
+// ---- ReLU and 2x2 average pooling at the end: relu_pool.c ---------------------------------------
 //
 // For `pooled` in kernels.h. Both work on the pixels of one channel of one image, in rows that are
 // `width` floats apart.
@@ -53,7 +53,7 @@ void relu_and_pool(const struct conv2d_shape *s, const float *pixels, size_t wid
 void unpool(const struct conv2d_shape *s, const float *dY, const unsigned char *pooled,
             float *pixels, size_t width);
 
-// ---- pixels in the order in which strides read them: phases.c ------------------------------------
+// ---- pixels in the order in which strides read them: phases.c -----------------------------------
 
 // Phase (a,b) holds the padded image's pixels of rows a, a + stride_h, a + 2 stride_h, ... and
 // columns b, b + stride_w, .... Each phase has h x w pixels, and a channel has rows x cols phases.
