@@ -2,6 +2,25 @@
 // what it costs (kernels/cost.c) against what these loops count. For each kernel there is a
 // function that makes its cases, by number; one engine does the rest.
 //
+// To add a kernel, say `square`, take `relu_forward` as the example and
+//
+//   1. in kernels/kernels.h, add KERNEL(square) to the list and a `struct square_args`, with a
+//      comment that says what the kernel computes;
+//   2. write kernels/cpu/square.c, a plain loop in CPU_KERNEL(square) { ... };
+//   3. write kernels/cuda/square.cu, a __global__ function and CUDA_KERNEL(square) { ... };
+//   4. in kernels/cost.c, add square_cost(), which counts FLOP and bytes;
+//   5. in tests/definitions.h, add FOR_EACH_I(square, ...) or DEFINITION(square) { ... }, the same
+//      once more in loops that count;
+//   6. here, add CASES(square, sizes, 1) { ... }, and a line in has_one_thread[] if the kernel
+//   never
+//      uses several threads of a CPU;
+//   7. run make build/tests/test_kernels && build/tests/test_kernels. Without a GPU this does not
+//      run the CUDA kernel; make simulated-tests runs it on a simulated GPU.
+//
+// If a step is missing, the program does not compile or link (step 3: if there is nvcc). The
+// Makefile finds new files by itself. Then launch(device, square, .x = x, .y = y, .n = n) runs the
+// kernel.
+//
 // All operands of a case lie in one piece of memory, between guards of NaN: reading past an end
 // makes a result NaN. What a kernel writes to is NaN first when beta is 0, which proves that it is
 // not read. Guards and inputs must stay as they are.
