@@ -12,8 +12,7 @@
 //   5. in tests/definitions.h, add FOR_EACH_I(square, ...) or DEFINITION(square) { ... }, the same
 //      once more in loops that count;
 //   6. here, add CASES(square, sizes, 1) { ... }, and a line in has_one_thread[] if the kernel
-//   never
-//      uses several threads of a CPU;
+//      never uses several threads of a CPU;
 //   7. run make build/tests/test_kernels && build/tests/test_kernels. Without a GPU this does not
 //      run the CUDA kernel; make simulated-tests runs it on a simulated GPU.
 //
