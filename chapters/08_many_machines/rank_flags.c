@@ -2,6 +2,7 @@
 #include "rank_flags.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/program/book.h"
 #include "lr_rules.h"
 

@@ -1,87 +1,86 @@
-// error.h: how a program says that something is wrong.
+// error.h: how a program reports an error and ends.
 //
-// One line says what and where, a second what to do:
+// To end a program, call die(). It prints two lines, the first says what is wrong and where, the
+// second what to do:
 //
 //     04_lenet_multi_gpu: error: t10k-images-idx3-ubyte.gz: wrong magic number 0x00000801
 //     hint: this is a label file; was it renamed?
-// Then the program ends with status 1 (2 for wrong flags), and files that were half-written are
-// removed. Control characters in a text, which may come from a file, are printed as '?'.
+//
+// It removes unfinished files and exits with status 1 (2 if the command line is wrong). Do not call
+// exit() for an error. Control characters, which may come from a file, are printed as '?'.
 #ifndef ERROR_H
 #define ERROR_H
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum { EXIT_USAGE = 2 };
 
-// The name that starts each line; the last part of argv[0].
+// Each message begins with this name, the last part of argv[0].
 void set_program_name(const char *argv0);
 const char *program_name(void);
 
-// Prints the two lines and ends the program with status 1. May be called from any thread.
+// May be called from any thread.
 _Noreturn void die(const char *hint, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same with status 2: the command line is wrong.
+// The same with status 2, for a wrong command line.
 _Noreturn void die_usage(const char *hint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// The two lines alone, at once. For who has to end the program in another way.
-void say_error(const char *hint, const char *error);
-// One line, and on we go.
+// Prints one line and goes on.
 void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// CHECK(X->ndim == 2, "mm() takes matrices"): what the author of a program must see to. If it does
-// not hold, the program has a mistake: die()s with the expression and file:line, and the text as
-// the hint: it says what must hold.
+// CHECK(X->ndim == 2, "mm() takes matrices"): for mistakes in the program itself. If the condition
+// does not hold, die()s with the expression and its place. The hint says what must hold.
 #define CHECK(condition, hint)                                                                     \
     do {                                                                                           \
         if (!(condition)) die((hint), "check failed: %s (%s:%d)", #condition, __FILE__, __LINE__); \
     } while (0)
 
-// To be called last: die()s if something that was printed did not arrive (a full disk, a reader
-// that is gone).
+// Flushes the stream. Returns 0, or the errno of the first write that failed.
+int write_error(FILE *stream);
+// Call it last: die()s if something that was printed did not arrive.
 void check_stdout(void);
 
-// Called when die() ends the program, to remove what it must not leave behind (file.h).
-void before_dying(void (*clean_up)(void));
-// Calls that. For who has to end the program in another way.
-void clean_up_before_dying(void);
-
-// Called when it has been said why this process ends, or when it is told to end: for somebody who
-// would say that it ended without a word (comm/launch.h). The function has to be one that a handler
-// of signals may call.
-void after_last_words(void (*function)(void));
-// Calls that. For who ends the program in another way than die() and has said why.
-void last_words_are_said(void);
-
-// From now on messages begin with this, too: "NAME: rank 2: error: ..". The text must stay.
-void speak_as(const char *who);
-// For one of several processes that do the same (chapter 8), but not the first of them: what is
-// wrong with all is said by the first. So warn() says nothing from now on, and die() waits so many
-// seconds before it says anything: if the first has ended by then, so has this one.
-void let_another_speak(double seconds);
-// This process is being ended from outside: what die() waits to say is not said any more. (For
-// handlers of signals, too.)
-void another_has_spoken(void);
-// Whether die() waits so: this process is about to end.
-bool is_about_to_end(void);
-
-// Called before a message is printed, to remove what stands on the line (a progress bar).
+// This function is called before a message is printed. (It removes a progress bar.)
 void before_messages(void (*clear_line)(void));
 
-// malloc, calloc, realloc, strdup that end the program instead of returning NULL.
+// ---- for those who end the program without die() -------------------------------------------------
+
+// Does what die() does after its message: removes unfinished files and calls the function of
+// before_dying(). A signal handler may call it.
+void clean_up_before_dying(void);
+// This function is called once the reason for the end is known: by die() after its message, or when
+// a signal arrives. A signal handler must be allowed to call it. (comm/launch.c)
+void before_dying(void (*function)(void));
+// Prints the two lines of die() alone.
+void say_error(const char *hint, const char *error);
+
+// ---- for one of several processes that do the same (chapter 8) ------------------------------------
+
+// Messages then name the process: "NAME: rank 2: error: ..". The text must stay.
+void speak_as(const char *who);
+// Rank 0 reports what is wrong with all. The others call this: then warn() prints nothing, and
+// die() waits for so many seconds before it prints. Usually the job has ended by then.
+void let_another_speak(double seconds);
+// Signal handlers call this: the process is ended from outside, so a die() that waits is silent.
+void another_has_spoken(void);
+// Whether die() has been called.
+bool is_about_to_end(void);
+
+// ---- memory and strings --------------------------------------------------------------------------
+
+// malloc(), calloc(), realloc() and strdup(), but they die() instead of returning NULL.
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t count, size_t element);
 void *xrealloc(void *memory, size_t bytes);
-// For arrays that grow: realloc to `count` elements of that many bytes, of which there may not be
-// more than memory has addresses.
-void *xgrow(void *memory, size_t count, size_t element);
-// Of memory for *room elements, of which `count` are used: for twice as many if there is no other.
-void *xroom(void *memory, size_t count, size_t *room, size_t element);
 char *xstrdup(const char *text);
-// A new string made as printf would.
+// realloc() to `count` elements. The product of the two may overflow.
+void *xgrow(void *memory, size_t count, size_t element);
+// Makes room for one more than `count` elements: doubles *room if it is used up.
+void *xroom(void *memory, size_t count, size_t *room, size_t element);
+// A new string, made as printf() does.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
 char *xvprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
-// A number with as many digits as it takes to tell it from others: "0.1", "0.100000009".
-char *xshortest(float number);
 
 #endif

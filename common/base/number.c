@@ -1,5 +1,6 @@
-// number.c: see number.h.
+// number.c: numbers to text and back, by strtol() and printf().
 #include "number.h"
+#include "error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,4 +33,15 @@ Grouped binary_size(size_t bytes) {
     Grouped result;
     snprintf(result.text, sizeof result.text, "%zu %s", bytes >> 10 * unit, units[unit]);
     return result;
+}
+
+char *xshortest(float number) {
+    enum { FEWEST_DIGITS = 6, ENOUGH_DIGITS = 9 };
+    int digits = FEWEST_DIGITS;
+    char *text = xprintf("%.*g", digits, (double)number);
+    while (digits < ENOUGH_DIGITS && strtof(text, NULL) != number) {
+        free(text);
+        text = xprintf("%.*g", ++digits, (double)number);
+    }
+    return text;
 }

@@ -1,5 +1,4 @@
-// number.h: whole numbers as text: those that somebody has written, as a flag, as a setting, in a
-// variable, and those that are printed.
+// number.h: numbers as text: reads those that somebody has written, and prints them for readers.
 #ifndef NUMBER_H
 #define NUMBER_H
 
@@ -7,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Whether the text is a whole number from `least` to `most` and nothing else; then *value is that.
+// Whether the text is a whole number from `least` to `most` and nothing else. If so, sets *value.
 bool read_whole(const char *text, long least, long most, long *value);
 
 // 1234567 as "1,234,567": printf("%11s", grouped(bytes).text).
@@ -18,5 +17,8 @@ Grouped grouped(uint64_t number);
 
 // 65536 as "64 KiB": in MiB, KiB or bytes.
 Grouped binary_size(size_t bytes);
+
+// With as many digits as tell it from all others: "0.1", "0.100000009". free() it.
+char *xshortest(float number);
 
 #endif

@@ -1,7 +1,8 @@
-// platform.h: what the book asks of an operating system. Each has one file that answers, and
-// nothing else knows which it is: platform_posix.c (Linux), and platform_wasi.c (WebAssembly: one
-// thread, one process, no signals). Files and clocks are POSIX's on all. (The processes of chapter
-// 8 are for POSIX alone.)
+// platform.h: what the book asks of an operating system beyond C and POSIX's files.
+//
+// platform_posix.c answers for Linux, platform_wasi.c for WebAssembly, which has one thread, one
+// process and no signals. Do not use threads or fork() elsewhere. (Chapter 8's ranks exist on
+// Linux only.)
 #ifndef PLATFORM_H
 #define PLATFORM_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// ---- threads, and what they wait for each other with -------------------------------------------
+// ---- threads -----------------------------------------------------------------------------------
 
 typedef uintptr_t Thread; // 0: none
 // Zeroed memory is an unlocked mutex, and a condition that nobody waits for.
@@ -21,14 +22,14 @@ typedef struct Condition {
     _Alignas(16) char room[64];
 } Condition;
 
-// Whether there may be more than one. If not, CPU devices work in the host's (BACKEND_INLINE).
+// False if there is only one thread. Then CPU devices compute in it (BACKEND_INLINE).
 extern const bool has_threads;
-// Starts work(argument); 0 if there is no thread to be had.
+// Starts work(argument). Returns 0 if no thread can be started.
 Thread thread_start(void *(*work)(void *argument), void *argument);
 void thread_join(Thread thread); // waits until its work is done
 void mutex_lock(Mutex *mutex);
 void mutex_unlock(Mutex *mutex);
-// With the mutex locked: unlocks it, sleeps until it is woken (or for no reason), locks it again.
+// Call it with the mutex locked, and ask again what you wait for: it may wake up for no reason.
 void condition_wait(Condition *condition, Mutex *mutex);
 void condition_wake_one(Condition *condition);
 void condition_wake_all(Condition *condition);
@@ -38,51 +39,41 @@ void sleep_seconds(double seconds);
 
 typedef int Process; // its number; 0: none
 
-// Whether there may be others: not in a browser's tab.
-extern const bool has_processes;
+extern const bool has_processes; // false in a browser
 
-// Starts a program, found by PATH, in a process group of its own; 0 if that cannot be. The first
-// argument is its name, the last is NULL. `silent`: nobody sees what it prints.
+// Starts a program, which is searched in PATH, in a process group of its own. The first argument is
+// its name, the last is NULL. `silent` discards its output. Returns 0 if it cannot be started.
 Process process_start(char *const arguments[], bool silent);
-// Starts a copy of this process, also in a group of its own, that calls run(with) and ends. (This
-// and try_in_child(): of POSIX alone.)
+// Starts a copy of this process, also in a group of its own. The copy calls run(with) and ends.
+// (This one and try_in_child() exist on Linux only.)
 Process process_fork(void (*run)(const void *with), const void *with);
-// Whether it has ended, without waiting for it; then `status` is what it ended with, or minus the
-// signal that ended it.
+// Does not wait. Once it has ended, `status` is its exit status, or minus the signal that ended it.
 bool process_has_ended(Process process, int *status);
-// Ends it, with its group, at once. (A handler of signals may call this.)
-void process_kill(Process process);
-// Whether there is a process of that number, be it ours or not.
-bool process_is_there(Process process);
-// A pipe to what a shell would run; NULL if there is none.
+void process_kill(Process process); // and its group
+// Kills all processes that were started in one of these two ways and have not ended. A signal
+// handler may call it.
+void end_processes(void);
+// Opens a pipe to a shell command. Returns NULL if that fails.
 FILE *pipe_open(const char *command);
 void pipe_close(FILE *pipe);
 
-// Tries something that ends the program, and goes on: calls what(with) in a child process, whose
-// messages go to stdout, and returns its status: 0 if what() returned. The child must not use
-// devices that compute: neither workers nor a GPU's context go with it. (Those without values it
-// may use, after devices_after_fork().)
+// For functions that end the program: calls what(with) in a child process, whose messages go to
+// standard output, and returns its status, which is 0 if what() returns. Workers and GPU contexts
+// do not exist in the child, so it must not use devices that compute. (It may use devices without
+// values, after devices_after_fork().)
 int try_in_child(void (*what)(void *with), void *with);
-
-// One lock that a handler of signals may take, too. Who holds it gets no signals: so a handler
-// never waits for its own thread.
-void lock_against_signals(void);
-void unlock_against_signals(void);
 
 // ---- files, and this computer ------------------------------------------------------------------
 
-// Locks an open file until it is closed; false if another process has. Also across containers.
-bool file_lock(int file);
-void file_permit(const char *path, unsigned mode); // chmod
-// Whoever reads this pipe does not see its end when the stream is closed.
-void file_stay_open(FILE *stream);
-
-int cores_in_sight(void);    // that this process could run on when it was started, >= 1
-void stay_on_core(int core); // this thread: on one of those in sight, from 0 on; -1: on any of them
+void file_permit(const char *path, unsigned mode); // chmod()
+// How many cores the process could run on when it was started, at least 1.
+int cores_in_sight(void);
+// Keeps this thread on one of them, which are numbered from 0 on. -1 lets it run on all.
+void stay_on_core(int core);
 double computer_memory(void); // bytes
-int terminal_columns(void);   // of standard output; 0: it is no terminal
-char *path_of_program(void);  // free() it; NULL: not known
-// 64-byte aligned, in large pages if it is large; for free(). NULL: there is none left.
+int terminal_columns(void);   // 0 if standard output is no terminal
+char *path_of_program(void);  // NULL if unknown; free() it
+// Aligned to 64 bytes; a large block is in large pages. NULL if there is none left. free() it.
 void *memory_new(size_t bytes);
 
 #endif

@@ -1,18 +1,16 @@
-// platform_posix.c: Linux. See platform.h.
+// platform_posix.c: what platform.h declares, on Linux.
 #include "platform.h"
 #include "error.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h> // PATH_MAX
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -56,6 +54,24 @@ void sleep_seconds(double seconds) {
 
 const bool has_processes = true;
 
+// Those that were started and have not ended. A signal handler may read them at any time.
+enum { MOST_PROCESSES = 8 };
+static atomic_int started[MOST_PROCESSES]; // 0: a free place
+
+static void replace(Process old, Process new) {
+    for (int i = 0; i < MOST_PROCESSES; i++) {
+        int expected = old;
+        if (atomic_compare_exchange_strong(&started[i], &expected, new)) return;
+    }
+}
+
+void end_processes(void) {
+    for (int i = 0; i < MOST_PROCESSES; i++) {
+        Process process = atomic_load(&started[i]);
+        if (process) process_kill(process);
+    }
+}
+
 Process process_start(char *const arguments[], bool silent) {
     pid_t process;
     posix_spawnattr_t own_group;
@@ -68,21 +84,27 @@ Process process_start(char *const arguments[], bool silent) {
     int failed = posix_spawnp(&process, arguments[0], &output, &own_group, arguments, environ);
     posix_spawn_file_actions_destroy(&output);
     posix_spawnattr_destroy(&own_group);
-    return failed ? 0 : process;
+    if (failed) return 0;
+    replace(0, process);
+    return process;
 }
 
-// What waits to be written would be written by the child once more.
+// (What is still in a buffer would be written by the child once more.)
 static pid_t fork_flushed(void) {
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0, "no second process could be started");
+    for (int i = 0; i < MOST_PROCESSES && child == 0; i++) started[i] = 0; // they are the parent's
     return child;
 }
 
 Process process_fork(void (*run)(const void *with), const void *with) {
     pid_t child = fork_flushed();
-    setpgid(child, child); // whoever comes first: the child's own number is 0 to itself
-    if (child > 0) return child;
+    setpgid(child, child); // in both, as either may be first; 0 is the child itself
+    if (child > 0) {
+        replace(0, child);
+        return child;
+    }
     run(with);
     fflush(NULL);
     _exit(EXIT_SUCCESS);
@@ -92,6 +114,7 @@ bool process_has_ended(Process process, int *status) {
     int raw;
     pid_t ended = waitpid(process, &raw, WNOHANG);
     if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+    replace(process, 0);
     *status = ended < 0 ? -SIGKILL : WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw);
     return true;
 }
@@ -100,9 +123,8 @@ void process_kill(Process process) {
     bool has_group = kill(-process, SIGKILL) == 0;
     if (!has_group && waitpid(process, NULL, WNOHANG) == 0) kill(process, SIGKILL); // not yet
     waitpid(process, NULL, 0);
+    replace(process, 0);
 }
-
-bool process_is_there(Process process) { return kill(process, 0) == 0 || errno != ESRCH; }
 
 FILE *pipe_open(const char *command) {
     signal(SIGPIPE, SIG_IGN); // if nobody reads it any more, writing fails, no more
@@ -124,30 +146,7 @@ int try_in_child(void (*what)(void *with), void *with) {
     return WEXITSTATUS(status);
 }
 
-// ---- signals -----------------------------------------------------------------------------------
-
-static atomic_flag held = ATOMIC_FLAG_INIT;
-static sigset_t before_held; // of who holds it
-
-void lock_against_signals(void) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (atomic_flag_test_and_set(&held)) poll(NULL, 0, 1);
-    before_held = before;
-}
-
-void unlock_against_signals(void) {
-    sigset_t before = before_held;
-    atomic_flag_clear(&held);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-// ---- files -------------------------------------------------------------------------------------
-
-bool file_lock(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
 void file_permit(const char *path, unsigned mode) { chmod(path, mode); }
-void file_stay_open(FILE *stream) { fcntl(fileno(stream), F_DUPFD_CLOEXEC, 0); }
 
 // ---- this computer -----------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-// platform_wasi.c: WebAssembly: one thread, one process, no signals. See platform.h.
+// platform_wasi.c: what platform.h declares, in WebAssembly, which has one thread, one process and
+// no signals.
 #include "platform.h"
 #include "error.h"
 
@@ -19,25 +20,20 @@ void condition_wake_one(Condition *condition) {}
 void condition_wake_all(Condition *condition) {}
 void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 
-// ---- other processes, and signals --------------------------------------------------------------
+// ---- other processes --------------------------------------------------------------------------
 
 const bool has_processes = false;
 Process process_start(char *const arguments[], bool silent) { return 0; }
 bool process_has_ended(Process process, int *status) { return *status = 1, true; }
 void process_kill(Process process) {}
-bool process_is_there(Process process) { return false; }
+void end_processes(void) {}
 
 FILE *pipe_open(const char *command) { return NULL; }
 void pipe_close(FILE *pipe) {}
 
-void lock_against_signals(void) {}
-void unlock_against_signals(void) {}
-
 // ---- files, and this computer ------------------------------------------------------------------
 
-bool file_lock(int file) { return true; }
 void file_permit(const char *path, unsigned mode) {}
-void file_stay_open(FILE *stream) {}
 
 int cores_in_sight(void) { return 1; }
 void stay_on_core(int core) {}

@@ -29,12 +29,18 @@ static char *way_out(const Launch *launch) {
                    launch->variable);
 }
 
+static volatile sig_atomic_t witness; // 0: there is none
+
+static void send_witness_away(void) {
+    if (witness > 0) kill((pid_t)witness, SIGKILL);
+}
+
 void launch_check(const Launch *launch, int found) {
     const unsigned UNTIL_RANK_0_HAS_SAID_IT = 3;
     if (found >= launch->size) return;
     if (launch->rank > 0) { // what srun has started may go on when rank 0 has ended
         sleep(UNTIL_RANK_0_HAS_SAID_IT);
-        last_words_are_said();
+        send_witness_away();
         _exit(EXIT_FAILURE);
     }
     die(way_out(launch),
@@ -56,8 +62,6 @@ void launch_host_name(char name[], size_t size) {
 // parent says itself, it sends the child away for. The launcher ends the others by a signal to
 // their process groups: that ends their children, too, so nothing is said of those.
 
-static volatile sig_atomic_t witness; // 0: there is none
-
 // A child of what may be several threads: only calls that a handler of signals may make, too.
 static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGABRT};
@@ -69,10 +73,6 @@ static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
     while (read(pipe_end, &nothing, 1) < 0 && errno == EINTR) continue;
     ssize_t written = write(STDERR_FILENO, text, strlen(text)); // at once, or lines get mixed
     _exit(written < 0);
-}
-
-static void send_witness_away(void) {
-    if (witness > 0) kill((pid_t)witness, SIGKILL);
 }
 
 void launch_have_witness(const Launch *launch) {
@@ -92,7 +92,7 @@ void launch_have_witness(const Launch *launch) {
     close(ends[0]); // the other end is closed when this process ends
     free(text);
     witness = child > 0 ? (sig_atomic_t)child : 0;
-    after_last_words(send_witness_away);
+    before_dying(send_witness_away);
 }
 
 void launch_dismiss_witness(void) {

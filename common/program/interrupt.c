@@ -1,9 +1,8 @@
-// interrupt.c: see interrupt.h. What a handler calls is what POSIX allows it to.
+// interrupt.c: handlers of signals. They call only what POSIX allows in a handler.
 #include "interrupt.h"
+#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/clock.h"
-#include "common/base/platform.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,18 +11,23 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_PATIENCE = 10 };
+static volatile sig_atomic_t finishing;     // finish_on_interrupt() was called
+static volatile sig_atomic_t received;      // the first signal after that, or 0
+static volatile sig_atomic_t patience = 10; // seconds
+static double received_at;                  // used by handlers only
+static double asked_at;                     // used by the program only
 
-static volatile sig_atomic_t finishing; // somebody asks interrupted()
-static volatile sig_atomic_t received;  // the signal that interrupted() tells of, or 0
-static volatile sig_atomic_t patience = LEAST_PATIENCE, waited_for;
-static double received_at; // only handlers use it
-static double asked_at;    // only the program does
+static void write_line(const char *text) {
+    char line[256] = "";
+    strncat(line, program_name(), 60);
+    strncat(line, text, sizeof line - 1 - strlen(line));
+    ssize_t written = write(STDERR_FILENO, line, strlen(line));
+    (void)written;
+}
 
+// By the signal itself, because to shells and to make an exit status means something else.
 static _Noreturn void end_at_once(int signal_number) {
-    remove_unfinished_files();
-    if (waited_for > 0) process_kill((Process)waited_for);
-    // By the signal itself: to shells and to make an exit status would not mean the same.
+    clean_up_before_dying();
     sigset_t only_this;
     sigemptyset(&only_this);
     sigaddset(&only_this, signal_number);
@@ -33,22 +37,15 @@ static _Noreturn void end_at_once(int signal_number) {
     _exit(128 + signal_number);
 }
 
-static void write_error(const char *text) {
-    ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written;
-}
-
 static void handle(int signal_number) {
-    // `timeout` and terminals may send one request twice in a row: that is still the first.
+    // `timeout` and terminals may send one request twice in a row.
     const double ONE_REQUEST = 0.3;
     int error = errno;
     double now = seconds_now();
     bool request = signal_number != SIGPIPE && signal_number != SIGABRT;
     another_has_spoken();
-    if (!finishing && signal_number == SIGINT) {
-        write_error(program_name());
-        write_error(": interrupted: nothing unfinished is kept\n");
-    }
+    if (!finishing && signal_number == SIGINT)
+        write_line(": interrupted: nothing unfinished is kept\n");
     if (!finishing || !request) end_at_once(signal_number);
     if (!received) {
         received = signal_number;
@@ -62,23 +59,20 @@ static void handle(int signal_number) {
 
 static void out_of_patience(int signal_number) {
     (void)signal_number;
-    write_error(program_name());
-    write_error(
-        ": did not come to an orderly end in time: ended at once, some files are not written\n");
+    write_line(": did not come to an orderly end in time: ended at once, some files are not "
+               "written\n");
     end_at_once((int)received);
 }
 
-// A library may end the program where we cannot: OpenMP does when it gets no thread. It says why
-// (one line), from whatever thread it is in; the rest is ours.
+// A library may call exit() in one of its threads, as OpenMP does if it cannot start a thread. It
+// has printed a line that says why.
 static void at_exit(void) {
     remove_unfinished_files();
     if (gettid() == getpid()) return; // main() has returned
-    write_error(program_name());
-    write_error(
-        ": error: a library has ended the program\n"
-        "hint: close other programs, use fewer --threads, or raise the limits that `ulimit -a` "
-        "shows\n");
-    last_words_are_said();
+    write_line(": error: a library has ended the program\n"
+               "hint: close other programs, use fewer --threads, or raise the limits that "
+               "`ulimit -a` shows\n");
+    clean_up_before_dying();
     _exit(EXIT_FAILURE);
 }
 
@@ -109,14 +103,12 @@ bool interrupted(void) {
     static bool told;
     if (!finishing) return false;
     double now = seconds_now(), twice = 2 * (now - asked_at);
+    bool stop = received != 0;
     asked_at = now;
-    if (received) {
-        if (!told) alarm((unsigned)patience); // what follows has as much time again
-        told = true;
-    } else if (twice > patience) {
+    if (!stop && twice > patience)
         patience = twice < 3600 ? (sig_atomic_t)twice + 1 : 3600;
-    }
-    return received != 0;
+    else if (stop && !told)
+        alarm((unsigned)patience); // for the rest
+    told = stop;
+    return stop;
 }
-
-void end_with_us(Process process) { waited_for = process; }

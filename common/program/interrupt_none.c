@@ -1,7 +1,6 @@
-// interrupt_none.c: where there are no signals, nobody interrupts. See interrupt.h.
+// interrupt_none.c: interrupt.h where there are no signals, so nobody interrupts.
 #include "interrupt.h"
 
 void catch_interrupts(void) {}
 void finish_on_interrupt(void) {}
 bool interrupted(void) { return false; }
-void end_with_us(Process process) { (void)process; }

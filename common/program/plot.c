@@ -37,13 +37,11 @@ bool gnuplot_succeeded(Process gnuplot) {
     const double PATIENCE = 5;
     double deadline = INFINITY;
     int status;
-    end_with_us(gnuplot);
     while (!process_has_ended(gnuplot, &status)) {
         if (interrupted()) deadline = fmin(deadline, seconds_now() + PATIENCE);
         if (seconds_now() > deadline) process_kill(gnuplot);
         sleep_seconds(2e-3);
     }
-    end_with_us(0);
     return status == 0;
 }
 
@@ -88,14 +86,12 @@ Drawing plot_start(const char *png, const char *script, const char *const inputs
     char *output = plot_path(drawing.temporary);
     drawing.gnuplot = gnuplot_start(script, inputs, output);
     free(output);
-    output_writer(drawing.temporary, drawing.gnuplot);
     return drawing;
 }
 
 bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
     if (!drawing->temporary) return true;
     bool drawn = drawing->gnuplot && gnuplot_succeeded(drawing->gnuplot);
-    output_writer(drawing->temporary, 0);
     // gnuplot does not notice that the disk is full.
     bool whole = drawn && (is_written_directly(png) || png_is_whole(drawing->temporary));
     if (!whole) {
