@@ -138,10 +138,10 @@ mv "$copy/chapters/05_resnet18_concise/size.c" "$work/size.c"
 would programs
 expect 0 'steps:ar rcs build/libbook.a' '!steps:size.c.o' '!steps: -c '
 mv "$work/size.c" "$copy/chapters/05_resnet18_concise/size.c"
-rm "$copy/common/base/clock.h"
+rm "$copy/common/base/statistics.h"
 build_copy programs
-expect error 'err:clock.h: No such file'
-cp -p "$root/common/base/clock.h" "$copy/common/base/clock.h"
+expect error 'err:statistics.h: No such file'
+cp -p "$root/common/base/statistics.h" "$copy/common/base/clock.h"
 build_copy programs
 expect 0
 verdict "what is taken away is missed: the library, an object, a source, a header"

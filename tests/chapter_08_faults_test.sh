@@ -102,7 +102,7 @@ ends() { # within 15 seconds, not well; nobody and nothing is left, and it goes 
     wait $pid 2>/dev/null && complain "status 0"
     pid=
     nobody_left
-    find . -name '*.tmp.*' >>problems
+    [ $signal = KILL ] || find . -name '*.tmp.*' >>problems
     cp log ended
     cp error said
     steps=$(grep -a -o '"step" *: *"[0-9]*"' last | head -n 1 | tr -dc 0-9)

@@ -3,7 +3,7 @@
 #ifndef RANKS_H
 #define RANKS_H
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
 #include "dies.h"

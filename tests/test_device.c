@@ -1,7 +1,6 @@
 // test_device.c: queues, copies, the ledger, memory. Also built with TSan, which looks for races in
 // the queues; so it uses kernels that need no library. (Two queues of one device: test_queues.c.)
 #include "cases.h"
-#include "common/base/clock.h"
 #include "common/base/platform.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 // times.c: see times.h.
 #include "times.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"

@@ -6,7 +6,6 @@
 // get there, which nobody knows before. The host only sees to it that no queue runs empty.
 #include "real.h"
 
-#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "common/data/evaluate.h"

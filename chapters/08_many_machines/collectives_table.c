@@ -1,7 +1,7 @@
 // collectives_table.c: see collectives_table.h.
 #include "collectives_table.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/comm/process_group.h"

@@ -13,7 +13,7 @@
 // star, the sharded one and the tree they do not.
 #include "fusion.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
 

@@ -1,7 +1,7 @@
 // rank_training.c: see rank_training.h.
 #include "rank_training.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"

@@ -1,8 +1,7 @@
 // scaling_here.c: see scaling_here.h.
 #include "scaling_here.h"
 
-#include "common/base/clock.h"
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/program/say.h"

@@ -45,7 +45,7 @@ void check_stdout(void);
 // This function is called before a message is printed. (It removes a progress bar.)
 void before_messages(void (*clear_line)(void));
 
-// ---- for those who end the program without die() -------------------------------------------------
+// ---- for those who end the program without die() ------------------------------------------------
 
 // Does what die() does after its message: removes unfinished files and calls the function of
 // before_dying(). A signal handler may call it.
@@ -56,7 +56,7 @@ void before_dying(void (*function)(void));
 // Prints the two lines of die() alone.
 void say_error(const char *hint, const char *error);
 
-// ---- for one of several processes that do the same (chapter 8) ------------------------------------
+// ---- for one of several processes that do the same (chapter 8) ----------------------------------
 
 // Messages then name the process: "NAME: rank 2: error: ..". The text must stay.
 void speak_as(const char *who);
@@ -68,7 +68,7 @@ void another_has_spoken(void);
 // Whether die() has been called.
 bool is_about_to_end(void);
 
-// ---- memory and strings --------------------------------------------------------------------------
+// ---- memory and strings -------------------------------------------------------------------------
 
 // malloc(), calloc(), realloc() and strdup(), but they die() instead of returning NULL.
 void *xmalloc(size_t bytes);

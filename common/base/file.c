@@ -84,7 +84,7 @@ static _Noreturn void die_writing(const char *path, int error) {
 static char *file_behind(const char *path) {
     struct stat status;
     if (lstat(path, &status) != 0 || !S_ISLNK(status.st_mode)) return xstrdup(path);
-    char *file = realpath(path, NULL);
+    char *file = file_real_path(path);
     if (!file)
         die("give the name of the file itself", "%s: cannot write to what this link leads to: %s",
             path, strerror(errno));

@@ -1,7 +1,9 @@
-// launcher.c: see launcher.h. Names of variables: mpirun(1) of Open MPI 4, "Environmental
-// Variables"; Hydra of MPICH and Intel MPI; MVAPICH's mpirun_rsh; flux-environment(7); jsrun(1);
-// srun(1), "OUTPUT ENVIRONMENT VARIABLES"; torchrun, whose names deepspeed and Kubeflow use, too;
-// Horovod's launcher without MPI.
+// launcher.c: a table of launchers and of the environment variables that they set.
+//
+// The names are from mpirun(1) of Open MPI 4, "Environmental Variables"; Hydra of MPICH and Intel
+// MPI; MVAPICH's mpirun_rsh; flux-environment(7); jsrun(1); srun(1), "OUTPUT ENVIRONMENT
+// VARIABLES"; torchrun, whose names deepspeed and Kubeflow also use; Horovod's launcher without
+// MPI.
 #include "launcher.h"
 
 #include "error.h"
@@ -17,8 +19,8 @@ typedef struct Launcher {
     const char *name, *rank, *size, *local_rank, *local_size;
 } Launcher;
 
-// srun comes late: what it starts may be another launcher's daemon. SLURM_STEP_* are there only in
-// what srun has started, SLURM_NTASKS also in a batch script.
+// srun comes late in the table, because it may have started another launcher's daemon. SLURM_STEP_*
+// are set only in what srun has started; SLURM_NTASKS is also set in a batch script.
 enum { MPIRUN, MPIRUN_RSH, FLUX, MPIEXEC, JSRUN, SRUN, TORCHRUN, HOROVODRUN, NUM_LAUNCHERS };
 static const Launcher launchers[NUM_LAUNCHERS] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -40,7 +42,7 @@ static int number_in(const char *variable, int otherwise) {
     return text && read_whole(text, 0, 1 << 24, &value) ? (int)value : otherwise;
 }
 
-// Where an MPI that is not told who is who looks for it. (PMIX_MCA_* and the like are settings.)
+// MPI processes learn their rank from variables with these prefixes. (PMIX_MCA_* are settings.)
 static bool mpi_is_told(void) {
     static const char *const prefixes[] = {
         "OMPI_COMM_WORLD_", "PMIX_RANK=",   "PMI_",         "PMI2_",
@@ -51,14 +53,14 @@ static bool mpi_is_told(void) {
     return false;
 }
 
-// `srun -n4 --pty bash` starts four shells, and three of them end at once. What is started in the
-// first one by hand is no task of srun's, though it has all the variables of one.
+// `srun -n4 --pty bash` starts four shells, and three of them end at once. A program that is
+// started by hand in the first one is no task of srun's, although it has all the variables of one.
 static bool in_a_shell_of_srun(int rank) {
     bool has_terminal = getenv("SLURM_PTY_PORT") || isatty(STDIN_FILENO);
     return rank == 0 && has_terminal && number_in("SLURM_TASK_PID", -1) != (int)getpid();
 }
 
-// The first that started several; or else the first that started one.
+// Returns the first launcher that started several processes, or else the first that started one.
 Launch launch_read(void) {
     Launch found = {.size = 1, .local_size = 1, .by_mpi = mpi_is_told()};
     for (int l = 0; l < NUM_LAUNCHERS && found.size == 1; l++) {

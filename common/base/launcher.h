@@ -1,21 +1,22 @@
-// launcher.h: what started this process, and as which of how many: read from the environment.
+// launcher.h: which launcher (mpirun, srun, torchrun) started this process, with which rank. It is
+// read from the environment. A program of one process calls launch_must_be_one().
 #ifndef LAUNCHER_H
 #define LAUNCHER_H
 
 #include <stdbool.h>
 
 typedef struct Launch {
-    const char *by;             // "mpirun", "srun", ..; NULL: nothing that starts several
-    const char *variable;       // that says the size
-    int rank, size;             // 0 and 1 if nothing did
-    int local_rank, local_size; // among those on this host; -1 where the launcher does not say
-    bool by_mpi;                // MPI's processes are told how to find each other
+    const char *by;             // "mpirun", "srun", ..; NULL: no launcher
+    const char *variable;       // the one that holds the size
+    int rank, size;             // 0 and 1 if there is no launcher
+    int local_rank, local_size; // among the processes on this host; -1 if unknown
+    bool by_mpi;                // the processes are told how to find each other by MPI
 } Launch;
 
 Launch launch_read(void);
 
-// For a program that is one process: die()s if it was started as one of several, all of which would
-// do the same. Rank 0 says so; the others do only if it is still there after 3 seconds.
+// die()s if several processes were started, because all of them would do the same. Rank 0 prints
+// that. The others print it only if they have not been ended after 3 seconds.
 void launch_must_be_one(void);
 
 #endif

@@ -1,8 +1,8 @@
 // platform.h: what the book asks of an operating system beyond C and POSIX's files.
 //
-// platform_posix.c answers for Linux, platform_wasi.c for WebAssembly, which has one thread, one
-// process and no signals. Do not use threads or fork() elsewhere. (Chapter 8's ranks exist on
-// Linux only.)
+// platform_posix.c implements it on Linux, platform_wasi.c in WebAssembly, which has one thread,
+// one process and no signals, and computer.c where both are the same. Do not use threads or fork()
+// elsewhere. (Chapter 8's ranks exist on Linux only.)
 #ifndef PLATFORM_H
 #define PLATFORM_H
 
@@ -66,7 +66,15 @@ int try_in_child(void (*what)(void *with), void *with);
 // ---- files, and this computer ------------------------------------------------------------------
 
 void file_permit(const char *path, unsigned mode); // chmod()
-// How many cores the process could run on when it was started, at least 1.
+char *file_real_path(const char *path); // realpath(): NULL if it leads nowhere; free() it
+double seconds_now(void);               // of a clock that never goes back
+// How many cores this process may use. A container may show all cores of the machine but give the
+// process the time of only a few.
+int num_cores(void);
+// How many threads the CPU devices and the host's own work share: num_cores(), or what was set.
+int num_threads(void);
+void set_num_threads(int threads); // 0: num_cores()
+// How many cores are in sight, at least 1. These were so when the program started.
 int cores_in_sight(void);
 // Keeps this thread on one of them, which are numbered from 0 on. -1 lets it run on all.
 void stay_on_core(int core);

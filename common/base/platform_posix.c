@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-// ---- threads -----------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
 const bool has_threads = true;
 
@@ -33,7 +33,7 @@ Thread thread_start(void *(*work)(void *argument), void *argument) {
 }
 void thread_join(Thread thread) { pthread_join((pthread_t)thread, NULL); }
 
-// (On Linux the two initializers are zeros.)
+// (On Linux, PTHREAD_MUTEX_INITIALIZER and PTHREAD_COND_INITIALIZER are zeros.)
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(Mutex), "Mutex is too small");
 _Static_assert(sizeof(pthread_cond_t) <= sizeof(Condition), "Condition is too small");
 static pthread_mutex_t *lock_of(Mutex *mutex) { return (pthread_mutex_t *)mutex; }
@@ -50,7 +50,7 @@ void sleep_seconds(double seconds) {
     nanosleep(&(struct timespec){whole, (long)((seconds - (double)whole) * 1e9)}, NULL);
 }
 
-// ---- other processes ---------------------------------------------------------------------------
+// ---- other processes ----------------------------------------------------------------------------
 
 const bool has_processes = true;
 
@@ -127,7 +127,7 @@ void process_kill(Process process) {
 }
 
 FILE *pipe_open(const char *command) {
-    signal(SIGPIPE, SIG_IGN); // if nobody reads it any more, writing fails, no more
+    signal(SIGPIPE, SIG_IGN); // if the reader is gone, writing fails instead
     return popen(command, "w");
 }
 void pipe_close(FILE *pipe) { pclose(pipe); }
@@ -147,12 +147,13 @@ int try_in_child(void (*what)(void *with), void *with) {
 }
 
 void file_permit(const char *path, unsigned mode) { chmod(path, mode); }
+char *file_real_path(const char *path) { return realpath(path, NULL); }
 
-// ---- this computer -----------------------------------------------------------------------------
+// ---- this computer ------------------------------------------------------------------------------
 
 static cpu_set_t in_sight; // when the program was started
 
-// Before libraries are initialized: OpenMP's may put this thread on the first of its cores.
+// Must run before libraries are initialized, as OpenMP may put this thread on one core.
 static void look_at_cores(void) { sched_getaffinity(0, sizeof in_sight, &in_sight); }
 __attribute__((section(".preinit_array"), used)) static void (*look_first)(void) = look_at_cores;
 
@@ -167,7 +168,7 @@ void stay_on_core(int core) {
     cpu_set_t set = in_sight;
     for (int cpu = 0, n = 0; core >= 0 && cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &in_sight) && n++ != core) CPU_CLR(cpu, &set);
-    sched_setaffinity(0, sizeof set, &set); // if it cannot be, it runs where it may
+    sched_setaffinity(0, sizeof set, &set); // may fail
 }
 
 double computer_memory(void) {
@@ -188,29 +189,28 @@ char *path_of_program(void) {
     return xstrdup(path);
 }
 
-// A page of 4 KiB needs an entry in the core's table of pages, and so does one of 2 MiB; the table
-// is short. Linux gives large pages to those who ask.
+// A core's table of pages is short, and a page of 2 MiB needs one entry, as one of 4 KiB does.
 void *memory_new(size_t bytes) {
     enum { LARGE_PAGE = 2 << 20 };
     void *memory = NULL;
     bool large = bytes >= LARGE_PAGE;
     if (posix_memalign(&memory, large ? LARGE_PAGE : 64, bytes) != 0) return NULL;
-    if (large) madvise(memory, bytes, MADV_HUGEPAGE); // if it is not to be had, so be it
+    if (large) madvise(memory, bytes, MADV_HUGEPAGE); // may fail
     return memory;
 }
 
-// ---- OpenMP's variables --------------------------------------------------------------------------
+// ---- OpenMP's variables -------------------------------------------------------------------------
 //
-// OpenMP's library has read them before any code of ours runs. So a program that needs others sets
-// them and starts itself once more.
+// OpenMP's library reads them before any code of ours runs. A program that needs other values sets
+// them and starts itself again.
 
 #if defined(_OPENMP) && defined(__GLIBC__)
-// On which cores threads are, and how many there are, is for share_cores() to say. By these OpenMP
-// would put the first thread of each device on the same core: on the first.
+// share_cores() decides how many threads there are and on which cores. With these variables OpenMP
+// would put the first thread of every device on the first core.
 static const char *const placing[] = {"OMP_PROC_BIND", "OMP_PLACES",    "GOMP_CPU_AFFINITY",
                                       "KMP_AFFINITY",  "KMP_HW_SUBSET", "OMP_DYNAMIC"};
 
-// The user's cores are those of all places together, of those that the process was given.
+// The cores that the user wants are those of all places together.
 static void run_on_all_places(void) {
     cpu_set_t cores;
     CPU_ZERO(&cores);
@@ -235,12 +235,12 @@ static bool take_placing_away(void) {
     return is_set;
 }
 
-// OpenMP's threads spin while they wait for each other. Beside one busy program they then keep from
-// its core the very thread that they wait for, and a run takes up to 20 times as long. With
-// OMP_WAIT_POLICY=passive they sleep. But to wake up takes longer than many a kernel of LeNet's: a
-// thousand turns before that made its step a quarter shorter on two idle cores, three thousand 3 %
-// more; beside a busy program threads that stay on their cores take as long with either. What the
-// user has set stays.
+// OpenMP's threads spin while they wait for each other. If another program is busy, they keep the
+// thread that they wait for from its core, and a run takes up to 20 times as long. With
+// OMP_WAIT_POLICY=passive they sleep, but waking up takes longer than many of LeNet's kernels. So
+// they spin 3000 times before that: LeNet's step was a quarter shorter with 1000 turns on two idle
+// cores, and another 3 % with 3000. Beside a busy program the number makes no difference. The
+// user's own settings stay.
 static bool let_them_sleep(void) {
     if (getenv("OMP_WAIT_POLICY")) return false;
     setenv("OMP_WAIT_POLICY", "passive", 1);
@@ -253,7 +253,7 @@ __attribute__((constructor)) static void set_openmps_variables(int argc, char *a
     bool changed = take_placing_away();
     changed = let_them_sleep() || changed;
     char *path = changed ? path_of_program() : NULL;
-    if (path) execv(path, argv); // if it cannot be started again, this one just goes on
+    if (path) execv(path, argv); // if that fails, this one goes on
     free(path);
 }
 #endif

@@ -8,7 +8,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-// ---- threads: there are none, so nobody else holds a lock --------------------------------------
+// ---- threads: there is one, so nobody else holds a lock -----------------------------------------
 
 const bool has_threads = false;
 Thread thread_start(void *(*work)(void *argument), void *argument) { return 0; }
@@ -20,7 +20,7 @@ void condition_wake_one(Condition *condition) {}
 void condition_wake_all(Condition *condition) {}
 void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 
-// ---- other processes --------------------------------------------------------------------------
+// ---- other processes ----------------------------------------------------------------------------
 
 const bool has_processes = false;
 Process process_start(char *const arguments[], bool silent) { return 0; }
@@ -31,18 +31,19 @@ void end_processes(void) {}
 FILE *pipe_open(const char *command) { return NULL; }
 void pipe_close(FILE *pipe) {}
 
-// ---- files, and this computer ------------------------------------------------------------------
+// ---- files, and this computer -------------------------------------------------------------------
 
 void file_permit(const char *path, unsigned mode) {}
+char *file_real_path(const char *path) { return xstrdup(path); }
 
 int cores_in_sight(void) { return 1; }
 void stay_on_core(int core) {}
-double computer_memory(void) { return 4.0 * (1 << 30); } // that addresses of 32 bits reach
+double computer_memory(void) { return 4.0 * (1 << 30); } // what addresses of 32 bits reach
 int terminal_columns(void) { return 0; }
 char *path_of_program(void) { return NULL; }
 void *memory_new(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
-// Each line is written when it is printed: a page shows it below the code that did (wasi.js).
+// Each line is written at once, because a page shows it below the code that printed it (wasi.js).
 __attribute__((constructor)) static void write_lines(void) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 }

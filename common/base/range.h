@@ -1,5 +1,5 @@
-// range.h: some of n things that stand in a row: rows of a minibatch, channels of a layer, numbers
-// of a vector.
+// range.h: a part of n consecutive things: rows of a minibatch, channels of a layer, numbers of a
+// vector. To cut them into k parts, call equal_range() for each.
 #ifndef RANGE_H
 #define RANGE_H
 
@@ -8,8 +8,8 @@ typedef struct Range {
     long first, count;
 } Range;
 
-// This is part i if n things are cut into k parts. A part has n / k things, and the first n % k
-// parts have one more. So if n < k, the last parts are empty.
+// Part i of k. Each part has n / k things, and the first n % k parts have one more. If n < k, the
+// last parts are empty.
 static inline Range equal_range(long n, int k, int i) {
     long each = n / k, extra = n % k;
     return (Range){.first = i * each + (i < extra ? i : extra), .count = each + (i < extra)};

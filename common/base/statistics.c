@@ -1,4 +1,4 @@
-// statistics.c: see statistics.h.
+// statistics.c: medians and quartiles by sorting a copy of the values.
 #include "statistics.h"
 #include "error.h"
 

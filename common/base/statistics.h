@@ -1,25 +1,25 @@
-// statistics.h: what is said of measured values. A computer does other things too, and they only
-// make a measurement longer: so the middle of several is said, not their mean.
+// statistics.h: summaries of measured values. Everything else that a computer does makes a
+// measurement longer, never shorter, so report the median of several times, not their mean.
 #ifndef STATISTICS_H
 #define STATISTICS_H
 
 #include <stdbool.h>
 
-// The middle of n >= 1 values, and the values below which a quarter and three quarters of them lie.
-// A NaN among the values makes all three NaN.
+// The median of n >= 1 values, and the values below which a quarter and three quarters of them lie.
+// If one of the values is NaN, all three are.
 typedef struct Quartiles {
     double low, median, high;
 } Quartiles;
 Quartiles quartiles(const double values[], int n);
 double median(const double values[], int n);
 
-// Of n >= 1 values. A NaN among them is the result.
+// Of n >= 1 values. If one of them is NaN, so is the result.
 double mean(const double values[], int n);
 double minimum(const double values[], int n);
 double maximum(const double values[], int n);
 
-// Whether two measured times may be as they are by chance: their medians are no further apart than
-// the values of one of them, from low to high. Also if one of them was measured only once.
+// Whether the difference of two measured times may be chance: their medians are no further apart
+// than the quartiles of one of them. Also true if one of them was measured only once.
 bool too_noisy_to_compare(Quartiles a, Quartiles b);
 
 #endif

@@ -5,7 +5,7 @@
 // while they are opened, or whose host is gone, ends the job with a message and not with a hang.
 #include "nccl.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/range.h"
 #include "kernels/cuda/cuda.h"

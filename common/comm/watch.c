@@ -1,7 +1,7 @@
 // watch.c: see watch.h.
 #include "watch.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 
 #include <math.h>

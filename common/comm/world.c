@@ -2,7 +2,7 @@
 // and the end of process_group.h. What they do together is in process_group.c.
 #include "process_group.h"
 
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "group.h"
 #include "launch.h"

@@ -2,7 +2,7 @@
 #include "cpu_speed.h"
 #include "device.h"
 #include "common/base/error.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>

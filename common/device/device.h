@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "ledger.h"
 #include "queue.h"
 

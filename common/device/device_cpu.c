@@ -5,7 +5,6 @@
 // events: one counter and a condition variable per queue. Without a worker (BACKEND_INLINE) the
 // host does each task itself when it puts it in.
 #include "backend.h"
-#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "kernels/cpu/cpu.h"

@@ -4,7 +4,7 @@
 // one thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it
 // means.
 #include "backend.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "kernels/cuda/cuda.h"
 #include "spans.h"

@@ -1,7 +1,6 @@
 // spans.c: see spans.h. The spans of all queues go into one array.
 #include "spans.h"
 #include "backend.h"
-#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "modelled_hooks.h"

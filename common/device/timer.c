@@ -1,6 +1,6 @@
 // timer.c: see timer.h.
 #include "timer.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "device.h"
 #include "modelled_hooks.h"
 

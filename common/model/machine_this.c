@@ -6,7 +6,6 @@
 // that will compute at the same time are measured at the same time.
 #include "machine_this.h"
 #include "common/device/backend.h"
-#include "common/base/clock.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "common/device/graph.h"

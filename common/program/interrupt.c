@@ -1,6 +1,6 @@
 // interrupt.c: handlers of signals. They call only what POSIX allows in a handler.
 #include "interrupt.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 

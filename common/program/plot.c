@@ -5,7 +5,6 @@
 #include "common/base/platform.h"
 #include "interrupt.h"
 #include "png.h"
-#include "common/base/clock.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // progress.c: see progress.h.
 #include "progress.h"
 #include "common/base/error.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // training.c: see training.h.
 #include "training.h"
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"

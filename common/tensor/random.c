@@ -1,6 +1,5 @@
 // random.c: Philox 4x32-10 as a function of (seed, stream, index).
 #include "random.h"
-#include "common/base/cores.h"
 #include "common/base/platform.h"
 
 #include <math.h>

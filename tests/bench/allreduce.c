@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/tensor/autograd.h"

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/tensor/tensor.h"

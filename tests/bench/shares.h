@@ -12,7 +12,7 @@
 
 #include "common/device/backend.h" // to stand in for one
 #include "common/base/error.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"

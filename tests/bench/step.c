@@ -19,7 +19,7 @@
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/step_graph.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"

@@ -1,7 +1,7 @@
 // start_ranks.c: see start_ranks.h.
 #include "start_ranks.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/comm/launch.h"
 #include "common/program/facts.h"

@@ -1,6 +1,6 @@
 // pair.c: see pair.h.
 #include "pair.h"
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/model/modelled_clock.h"
 #include "common/device/timer.h"
 #include "your_part.h"

@@ -1,6 +1,6 @@
 // experiment.c: LeNet and ResNet-18, the host 0, 1, 2 and any number of steps ahead, with nothing
 // else to do, with work of its own in each step, and with as much of it in bursts.
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/device/timer.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"

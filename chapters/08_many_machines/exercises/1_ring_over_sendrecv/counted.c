@@ -1,7 +1,7 @@
 // counted.c: see counted.h. (MPI standard 4.0, chapter 15, "Tool Support": "Profiling Interface".)
 #include "counted.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 
 #include <pthread.h>

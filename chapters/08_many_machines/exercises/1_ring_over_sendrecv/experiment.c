@@ -1,6 +1,5 @@
 // experiment.c: how long your ring, a star and MPI's own allreduce take, with 2 and with 4 ranks.
-#include "common/base/clock.h"
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "common/base/statistics.h"
 #include "common/program/exercise.h"
 #include "common/program/predict.h"

@@ -1,7 +1,7 @@
 // program.c: see program.h. First the four functions, each with a mistake.
 #include "program.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 
 #include <stdio.h>

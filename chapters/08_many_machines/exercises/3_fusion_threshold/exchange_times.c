@@ -1,7 +1,7 @@
 // exchange_times.c: see exchange_times.h.
 #include "exchange_times.h"
 
-#include "common/base/clock.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/comm/process_group.h"
 #include "common/tensor/autograd.h"

@@ -1,7 +1,7 @@
 // experiment.c: LeNet's and ResNet-18's gradients, exchanged by the chapter's fusion.c with
 // thresholds from 0 to 128 MiB: predicted from times of single messages, and measured on ranks of
 // this machine. modelled.c has machines with up to 512 ranks.
-#include "common/base/cores.h"
+#include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"

@@ -1,10 +1,16 @@
-// cores.c: see cores.h.
-#include "cores.h"
+// computer.c: the part of platform.h that is the same everywhere: the clock, and how many cores the
+// program may use, also in a container.
 #include "platform.h"
 
-static int chosen; // 0: not known yet
+#include <time.h>
 
-// 0 if it is not there.
+double seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Returns 0 if there is no such file.
 static long number_in(const char *file_name, const char *format) {
     long number = 0;
     FILE *file = fopen(file_name, "r");
@@ -13,8 +19,9 @@ static long number_in(const char *file_name, const char *format) {
     return number;
 }
 
-// docker --cpus=2 leaves all cores in sight, and says in these files how much of their time there
-// is: cgroup v2 in one, "200000 100000" or "max 100000"; v1 in two, "200000" or "-1" in the first.
+// docker --cpus=2 leaves all cores in sight but limits the time on them. The limit is in these
+// files: "200000 100000" or "max 100000" in the one of cgroup v2, "200000" or "-1" in the first of
+// v1.
 static int limit_of_container(int cores) {
     long quota = number_in("/sys/fs/cgroup/cpu.max", "%ld");
     long period = number_in("/sys/fs/cgroup/cpu.max", "%*ld %ld");
@@ -27,6 +34,8 @@ static int limit_of_container(int cores) {
 }
 
 int num_cores(void) { return limit_of_container(cores_in_sight()); }
+
+static int chosen; // 0: all
 
 void set_num_threads(int threads) { chosen = threads; }
 
