@@ -55,7 +55,7 @@ static char *who_has(char *const texts[], int r) {
     return all;
 }
 
-// (What all find is said by rank 0: let_another_speak().)
+// (All find the same, and rank 0 says it: let_another_speak().)
 static void must_agree(const char *what, const char *value, const char *hint) {
     char **values = dist_gather_texts(NULL, value);
     for (int r = 1; r < dist_get_world_size(); r++)

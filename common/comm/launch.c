@@ -29,7 +29,8 @@ static char *way_out(const Launch *launch) {
                    launch->variable);
 }
 
-static volatile sig_atomic_t witness; // 0: there is none
+// A child that speaks if this process ends without a word (see below). 0: there is none.
+static volatile sig_atomic_t witness;
 
 static void send_witness_away(void) {
     if (witness > 0) kill((pid_t)witness, SIGKILL);
