@@ -52,8 +52,8 @@ static void fill_on(int device, int n, int times) {
 // 600 MB, and so much more.
 static void fill_memory(size_t more) {
     start(MACHINE("1 us", "1 us", "1 us"), 0, 0);
-    void *params = device_alloc_for(try_gpu(0), 600 * 1000 * 1000, "parameters");
-    device_free(try_gpu(0), device_alloc_for(try_gpu(0), more, "activations"));
+    void *params = device_alloc_for(try_gpu(0), 600 * 1000 * 1000, MEMORY_PARAMETERS);
+    device_free(try_gpu(0), device_alloc_for(try_gpu(0), more, MEMORY_ACTIVATIONS));
     device_free(try_gpu(0), params);
 }
 
@@ -63,7 +63,7 @@ TEST(a_device_has_the_machines_memory_and_no_more) {
 }
 
 DIES(": 400,001,234 bytes for activations, and of its 1,000,000,000 bytes 600,000,000 are in use: "
-     "600,000,000 for parameters",
+     "600,000,000 for tensors",
      fill_memory(400001234))
 // It has one device, and no network.
 DIES("colab-t4", start_on(machine_find("colab-t4"), BACKEND_MODEL, 2, 1))

@@ -59,6 +59,8 @@ typedef struct Backend {
     void (*trace_end)(Queue *queue);
 } Backend;
 
+typedef struct Allocation Allocation; // memory.c
+
 struct Queue {
     Device *device;
     int number;      // COMPUTE or COMMUNICATE
@@ -76,15 +78,11 @@ struct Device {
     int first_core;         // and the first of them that is its own; -1: any
     double slowdown;        // see device_set_slowdown()
     Queue *queues[QUEUES];  // NULL if not open; those of the host are never
-    uint64_t bytes, peak_bytes;
+    Allocation **allocations;
+    size_t num_allocations, allocations_room;
+    uint64_t bytes[MEMORY_USES], peak_bytes[MEMORY_USES]; // see memory.h
     uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
 };
-
-// For memory that a backend takes for itself, beside device_alloc(): so many bytes more are in use.
-static inline void took_memory(Device *device, uint64_t bytes) {
-    device->bytes += bytes;
-    if (device->bytes > device->peak_bytes) device->peak_bytes = device->bytes;
-}
 
 // Of model devices beside others; those before them, from MAX_DEVICES on, are CPU devices.
 enum { FIRST_MODEL_ID = MAX_DEVICES + MAX_COMPUTING };
@@ -101,9 +99,6 @@ void check_host_thread(void);
 // but kept for ledger_add_all(): a graph was recorded, and is launched later.
 typedef struct Shipments Shipments;
 void ledger_add(const Device *from, const Device *to, size_t bytes);
-// After a copy was enqueued: its cargo is added up there, if somebody watches.
-void ledger_weigh(Queue *queue, const Device *from, const Device *to, const void *copied,
-                  size_t bytes);
 void ledger_record(void);
 Shipments *ledger_recorded(void);
 void ledger_add_all(const Shipments *recorded);

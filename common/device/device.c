@@ -1,5 +1,6 @@
-// device.c: which devices there are, their memory, and copies between them. What a kind of device
-// does is in device_cpu.c and device_cuda.c, behind backend.h; queues are in queue.c.
+// device.c: opens devices of the kind that was chosen, gives out their memory up to its limit, and
+// copies between any two of them. What a kind of device does is in device_cpu.c and device_cuda.c,
+// behind backend.h.
 #include "device.h"
 #include "backend.h"
 #include "common/base/error.h"
@@ -11,6 +12,7 @@
 #include "modelled_hooks.h"
 #include "spans.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,8 @@ static struct {
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
     Device *parents[NUM_DEVICE_IDS]; // in a child process: nothing is left that could free them
     uint64_t frees;                  // of scratch memory, on devices that are closed
-} system_;
+    double memory;                   // bytes of each device, see devices_limit_memory()
+} system_ = {.memory = INFINITY};
 
 static Queue no_queue; // so that there are events of the host too, which are always reached
 static Device host_ = {.name = "host", .id = HOST_ID, .queues = {&no_queue}};
@@ -86,7 +89,7 @@ static Queue *open_queue(Device *device, int number) {
     queue->device = device;
     queue->number = number;
     queue->work = device->backend->open(queue, same_kind, n);
-    trace_queue_opened(queue);
+    if (is_traced() && device->backend->trace_begin) device->backend->trace_begin(queue);
     return queue;
 }
 
@@ -276,6 +279,7 @@ static void close_device(Device *device) {
         free(device->queues[q]);
     }
     system_.frees += device->scratch_frees;
+    memory_forget_all(device);
     free(device);
 }
 
@@ -300,34 +304,49 @@ static const Backend *memory_of(const Device *device) {
     return device->backend ? device->backend : system_.backend;
 }
 
-static _Noreturn void out_of_memory(const Device *device, size_t bytes, const char *what) {
-    if (!has_values(device))
-        die("use a smaller --batch-size, more --devices, or a larger --machine",
-            "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s",
-            device->name, grouped(bytes).text, what,
-            grouped((uint64_t)device->backend->memory(device)).text, grouped(device->bytes).text,
-            memory_uses(device));
-    die("use a smaller --batch-size, or close other programs",
-        "out of memory on %s: %s bytes asked for, %s in use", device->name, grouped(bytes).text,
-        grouped(device->bytes).text);
+void devices_limit_memory(double bytes) { system_.memory = bytes; }
+
+// Bytes that the device may have allocated.
+static double limit_of(const Device *device) {
+    if (!device->backend) return INFINITY;
+    double machine = has_values(device) ? INFINITY : device->backend->memory(device);
+    return fmin(system_.memory, machine);
 }
 
-void *device_alloc_for(Device *device, size_t bytes, const char *what) {
+static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUse use) {
+    double here = device->backend ? device->backend->memory(device) : computer_memory();
+    double all = fmin(limit_of(device), here);
+    die(all < here           ? "use a smaller --batch-size, more --devices, or more --memory"
+        : has_values(device) ? "use a smaller --batch-size, or close other programs"
+                             : "use a smaller --batch-size, more --devices, or a larger --machine",
+        "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s", device->name,
+        grouped(bytes).text, memory_use_name(use), grouped((uint64_t)all).text,
+        grouped(device_bytes(device)).text, memory_uses(device));
+}
+
+void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     if (bytes == 0) return NULL;
     const Backend *backend = memory_of(device);
-    void *memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
-    if (!memory) out_of_memory(device, bytes, what);
-    memory_add(device, backend, memory, bytes, what);
+    uint64_t counted = device->bytes[MEMORY_ALL] - device->bytes[MEMORY_KERNELS];
+    void *memory = NULL;
+    if ((double)counted + (double)bytes <= limit_of(device))
+        memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
+    if (!memory) out_of_memory(device, bytes, use);
+    memory_add(device, backend, memory, bytes, use);
     return memory;
 }
 
 void *device_alloc(Device *device, size_t bytes) {
-    return device_alloc_for(device, bytes, "tensors");
+    return device_alloc_for(device, bytes, MEMORY_OTHER);
+}
+
+void device_memory_is_for(Device *device, const void *address, MemoryUse use) {
+    memory_set_use(device, address, use);
 }
 
 void device_free(Device *device, void *memory) {
     if (!memory) return;
-    for (Event use; memory_next_use(memory, &use);) event_synchronize(use);
+    for (Event use; memory_next_use(device, memory, &use);) event_synchronize(use);
     size_t bytes;
     const Backend *from = memory_remove(device, memory, &bytes);
     if (device->backend) {
@@ -339,26 +358,52 @@ void device_free(Device *device, void *memory) {
     }
 }
 
+uint64_t device_bytes_of(const Device *device, MemoryUse use) { return device->bytes[use]; }
+uint64_t device_peak_bytes_of(const Device *device, MemoryUse use) {
+    return memory_peak(device, use);
+}
+uint64_t device_bytes(const Device *device) { return device_bytes_of(device, MEMORY_ALL); }
+uint64_t device_peak_bytes(const Device *device) {
+    return device_peak_bytes_of(device, MEMORY_ALL);
+}
+
+static uint64_t there_of(uint64_t first) {
+    uint64_t there = memory_there_of(&host_, first);
+    for (int id = 0; id < NUM_DEVICE_IDS; id++)
+        if (system_.devices[id]) there += memory_there_of(system_.devices[id], first);
+    return there;
+}
+
 MemoryStamp memory_stamp(void) {
     MemoryStamp stamp = {.allocations = memory_allocations(), .scratch_frees = system_.frees};
     for (int id = 0; id < NUM_DEVICE_IDS; id++)
         if (system_.devices[id]) stamp.scratch_frees += system_.devices[id]->scratch_frees;
-    stamp.there = memory_there_of(stamp.allocations);
+    stamp.there = there_of(stamp.allocations);
     return stamp;
 }
 
 bool memory_still_there(MemoryStamp stamp) {
-    return memory_there_of(stamp.allocations) == stamp.there &&
+    return there_of(stamp.allocations) == stamp.there &&
            memory_stamp().scratch_frees == stamp.scratch_frees;
 }
-
-uint64_t device_bytes(const Device *device) { return device->bytes; }
-uint64_t device_peak_bytes(const Device *device) { return device->peak_bytes; }
 
 // ---- copies, ordered by the current queues -----------------------------------------------------
 
 Event device_record(Device *device) { return queue_record(current_queue(device)); }
 void device_wait(Device *device, Event event) { queue_wait(current_queue(device), event); }
+
+// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
+// the host does.
+static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
+    bool to_gpu = to->backend != &cpu_backend;
+    Device *gpu = to_gpu ? to : from;
+    synchronize(from);
+    synchronize(to);
+    ledger_add(from, to, bytes);
+    gpu->backend->copy(gpu->queues[COMPUTE], to_gpu ? to : host(), dst, to_gpu ? host() : from, src,
+                       bytes);
+    synchronize(gpu);
+}
 
 void device_copy(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     if (bytes == 0) return;
@@ -366,7 +411,11 @@ void device_copy(Device *to, void *dst, Device *from, const void *src, size_t by
         memcpy(dst, src, bytes);
         return;
     }
-    bool two_queues = to != from && to->backend == from->backend;
+    if (to->backend && from->backend && to->backend != from->backend) {
+        copy_between_kinds(to, dst, from, src, bytes);
+        return;
+    }
+    bool two_queues = to != from && to->backend && from->backend;
     if (two_queues) device_wait(to, device_record(from)); // what is copied has been computed
     queue_copy(current_queue(to->backend ? to : from), to, dst, from, src, bytes);
     if (two_queues) device_wait(from, device_record(to)); // not overwritten before it is copied
@@ -380,6 +429,11 @@ Event device_copy_after(Event ready, Device *to, void *dst, const void *src, siz
     else
         device_copy(to, dst, from, src, bytes);
     return device_record(to);
+}
+
+void wait_for_users(Device *device, const void *memory) {
+    for (Event use; memory_next_use(device, memory, &use);)
+        queue_wait(device->queues[COMPUTE], use);
 }
 
 void synchronize(Device *device) {

@@ -120,17 +120,40 @@ void devices_after_fork(void);
 
 // ---- memory ----------------------------------------------------------------------------------
 
-// Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Ends the program when
-// there is none left. Zero bytes give NULL.
+// What memory is for.
+typedef enum MemoryUse {
+    MEMORY_ALL,                  // all of the following
+    MEMORY_OTHER,                // tensors: minibatches, running statistics, an optimizer's state
+    MEMORY_PARAMETERS,           // tensors that have a gradient, see attach_grad()
+    MEMORY_GRADIENTS,            // theirs
+    MEMORY_ACTIVATIONS,          // see arena.h
+    MEMORY_ACTIVATION_GRADIENTS, // on loan there
+    MEMORY_KERNELS,              // what kernels and cuBLAS take for themselves on a GPU
+    MEMORY_USES
+} MemoryUse;
+
+// Memory of this device, 64-byte aligned (256 on a GPU), contents undefined. Zero bytes give NULL.
+// When there is none left, an error says what has it, and ends the program. device_alloc() is for
+// MEMORY_OTHER.
 void *device_alloc(Device *device, size_t bytes);
-// The same, saying what for: "activations". (When there is none left, the error says what has it.)
-void *device_alloc_for(Device *device, size_t bytes, const char *what);
+void *device_alloc_for(Device *device, size_t bytes, MemoryUse use);
 // Waits for all that uses it, then frees. It must be memory of this device.
 void device_free(Device *device, void *memory);
+// What an address is in was allocated as MEMORY_OTHER, and is now known to be for this. Bytes and
+// peaks are then as if that had been known from the start. (Else nothing changes.)
+void device_memory_is_for(Device *device, const void *address, MemoryUse use);
 
 // Bytes now allocated on the device, and the most there ever were.
 uint64_t device_bytes(const Device *device);
 uint64_t device_peak_bytes(const Device *device);
+// Those for one use. Each use has a peak of its own, at a time of its own.
+uint64_t device_bytes_of(const Device *device, MemoryUse use);
+uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
+
+// From now on device_alloc() gives each device no more than so many bytes (INFINITY, as at first:
+// what there is). MEMORY_KERNELS do not count, so a program fits on devices of all kinds or on
+// none. A model device has no more than its machine, either. The host is not limited.
+void devices_limit_memory(double bytes);
 
 // The memory of all devices as it is now, that of kernels for themselves included; and whether all
 // of it is still there. A graph has the addresses of memory in it: it is of use as long as that is
@@ -169,6 +192,9 @@ Event device_copy_after(Event ready, Device *to, void *dst, const void *src, siz
 // The host waits until the device's queues are empty.
 void synchronize(Device *device);
 void synchronize_all(void);
+// The device's compute queue waits until all other queues have done what they were given to do with
+// the allocation that this address is in; then the memory may be used for something else.
+void wait_for_users(Device *device, const void *memory);
 // The host waits until no copy out of host memory is under way.
 void synchronize_host_reads(void);
 

@@ -7,6 +7,7 @@
 #include "common/base/platform.h"
 #include "common/base/error.h"
 #include "kernels/cuda/cuda.h"
+#include "memory.h"
 #include "spans.h"
 
 #include <stdio.h>
@@ -85,7 +86,7 @@ static void *cuda_open(Queue *queue, Device *const others[], int num_others) {
     CUDA_CHECK(cudaSetDevice(device->hardware));
     cuda_lane_open(&stream->lane, device->tf32);
     if (queue->number == COMPUTE) cuda_lane_open_blas(&stream->lane); // others seldom multiply
-    took_memory(device, stream->lane.workspace_bytes);
+    memory_took_for_kernels(device, stream->lane.workspace_bytes);
     find_paths(queue, stream, others, num_others);
     return stream;
 }
@@ -218,10 +219,10 @@ static void cuda_launch(Queue *queue, KernelId kernel, const void *args, size_t 
     bool timed = time_start(queue, trace_span(queue, kernel_name(kernel)));
     cuda_kernels[kernel](&stream->lane, args);
     time_end(queue, timed);
-    took_memory(queue->device, stream->lane.workspace_bytes - before.workspace_bytes);
+    memory_took_for_kernels(queue->device, stream->lane.workspace_bytes - before.workspace_bytes);
     if (stream->lane.scratch_bytes == before.scratch_bytes) return;
     // The kernel asked for more scratch memory than there was, and got some at another address.
-    took_memory(queue->device, stream->lane.scratch_bytes - before.scratch_bytes);
+    memory_took_for_kernels(queue->device, stream->lane.scratch_bytes - before.scratch_bytes);
     if (before.scratch_bytes) queue->device->scratch_frees++;
 }
 

@@ -1,12 +1,9 @@
-// ledger.c: see ledger.h.
+// ledger.c: a table of bytes, to which queue.c adds each copy.
 #include "ledger.h"
 #include "backend.h"
 #include "common/base/error.h"
-#include "common/base/platform.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { HOST_ID = NUM_DEVICE_IDS - 1 };
 
@@ -95,47 +92,4 @@ uint64_t ledger_bytes_host(void) {
         if (sent[HOST_ID]) total += sent[HOST_ID][id];
     }
     return total;
-}
-
-// ---- cargo --------------------------------------------------------------------------------------
-
-static bool watching;
-static double *cargo[NUM_DEVICE_IDS]; // [from][to]
-static Mutex cargo_mutex;
-
-typedef struct Carried {
-    int from, to;
-    const float *values;
-    size_t n;
-} Carried;
-
-static void weigh(void *context) {
-    Carried *c = context;
-    double sum = 0;
-    for (size_t i = 0; i < c->n; i++) sum += (double)c->values[i];
-    mutex_lock(&cargo_mutex);
-    cargo[c->from][c->to] += sum;
-    mutex_unlock(&cargo_mutex);
-    free(c);
-}
-
-void ledger_weigh(Queue *queue, const Device *from, const Device *to, const void *copied,
-                  size_t bytes) {
-    if (!watching || from == to || queue->device->backend != &cpu_backend) return;
-    Carried *c = xmalloc(sizeof *c);
-    *c = (Carried){from->id, to->id, copied, bytes / sizeof(float)};
-    if (!cargo[from->id]) cargo[from->id] = xcalloc(NUM_DEVICE_IDS, sizeof *cargo[from->id]);
-    queue_call(queue, weigh, c); // in the order of the queue: right behind the copy
-}
-
-void ledger_watch_cargo(void) {
-    watching = true;
-    for (int i = 0; i < NUM_DEVICE_IDS; i++) {
-        free(cargo[i]);
-        cargo[i] = NULL;
-    }
-}
-
-double ledger_cargo(const Device *from, const Device *to) {
-    return cargo[from->id] ? cargo[from->id][to->id] : 0;
 }

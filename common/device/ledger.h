@@ -1,4 +1,6 @@
-// ledger.h: who sent how many bytes to whom.
+// ledger.h: who sent how many bytes to whom. To count what a piece of work moves, call
+// ledger_reset(), enqueue the work, and ask; nobody has to wait, for copies are entered when they
+// are enqueued.
 #ifndef LEDGER_H
 #define LEDGER_H
 
@@ -14,11 +16,5 @@ uint64_t ledger_bytes(const Device *from, const Device *to);
 uint64_t ledger_bytes_between_devices(void);
 // Bytes to and from the host.
 uint64_t ledger_bytes_host(void);
-
-// Cargo: the sum of all floats that were copied from one device to another since
-// ledger_watch_cargo(); exact for whole numbers. So it tells what went, not only how much. Between
-// CPU devices only; read it after synchronize_all().
-void ledger_watch_cargo(void);
-double ledger_cargo(const Device *from, const Device *to);
 
 #endif

@@ -1,6 +1,5 @@
-// memory.c: see memory.h. Allocations are few (parameters, arenas, minibatch buffers), or some ten
-// thousand where there are hundreds of model devices; they are kept ordered by address, so that the
-// one that an address is in is soon found, and as pointers, so that little moves for a new one.
+// memory.c: the allocations of each device, ordered by address, so that the one that an address is
+// in is soon found; and how many bytes they are, by what they are for.
 #include "memory.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
@@ -8,26 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Allocation {
+struct Allocation {
     const char *begin, *end;
-    Device *device;
     const Backend *from;
-    const char *what; // it is for
+    MemoryUse use;
     uint64_t number;
     Event *uses; // by queues that are not the device's compute queue, one of each
     int num_uses;
-} Allocation;
+};
 
-static Allocation **allocations;
-static int count, room;
 static uint64_t made; // allocations, ever
 
-// The number of allocations that begin at this address or before it.
-static int num_until(const void *address) {
-    int low = 0, high = count;
+// ---- which there are ---------------------------------------------------------------------------
+
+// The number of the device's allocations that begin at this address or before it.
+static size_t num_until(const Device *device, const void *address) {
+    size_t low = 0, high = device->num_allocations;
     while (low < high) {
-        int middle = (low + high) / 2;
-        if (allocations[middle]->begin <= (const char *)address)
+        size_t middle = (low + high) / 2;
+        if (device->allocations[middle]->begin <= (const char *)address)
             low = middle + 1;
         else
             high = middle;
@@ -35,81 +33,129 @@ static int num_until(const void *address) {
     return low;
 }
 
-static Allocation *allocation_of(const void *address) {
-    int n = num_until(address);
-    return n > 0 && (const char *)address < allocations[n - 1]->end ? allocations[n - 1] : NULL;
+static Allocation *allocation_of(const Device *device, const void *address) {
+    size_t n = num_until(device, address);
+    if (n == 0 || (const char *)address >= device->allocations[n - 1]->end) return NULL;
+    return device->allocations[n - 1];
 }
 
-void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, const char *what) {
-    if (count == room) {
-        room = room ? 2 * room : 64;
-        allocations = xgrow(allocations, (size_t)room, sizeof *allocations);
-    }
-    int at = num_until(memory);
-    memmove(allocations + at + 1, allocations + at, sizeof *allocations * (size_t)(count - at));
-    allocations[at] = xmalloc(sizeof **allocations);
-    *allocations[at] = (Allocation){.begin = memory,
-                                    .end = (char *)memory + bytes,
-                                    .device = device,
-                                    .from = from,
-                                    .what = what,
-                                    .number = made++};
-    count++;
-    took_memory(device, bytes);
+static size_t bytes_of(const Allocation *a) { return (size_t)(a->end - a->begin); }
+
+// Bytes only grow until something is freed, so it is enough to look then, and when somebody asks.
+uint64_t memory_peak(const Device *device, MemoryUse use) {
+    uint64_t before = device->peak_bytes[use], now = device->bytes[use];
+    return now > before ? now : before;
+}
+
+static void note_peaks(Device *device) {
+    for (MemoryUse use = 0; use < MEMORY_USES; use++)
+        device->peak_bytes[use] = memory_peak(device, use);
+}
+
+void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, MemoryUse use) {
+    size_t at = num_until(device, memory), after = device->num_allocations - at;
+    device->allocations = xroom(device->allocations, device->num_allocations,
+                                &device->allocations_room, sizeof *device->allocations);
+    Allocation **place = device->allocations + at;
+    memmove(place + 1, place, sizeof *place * after);
+    *place = xmalloc(sizeof **place);
+    **place = (Allocation){
+        .begin = memory, .end = (char *)memory + bytes, .from = from, .use = use, .number = made++};
+    device->num_allocations++;
+    device->bytes[use] += bytes;
+    device->bytes[MEMORY_ALL] += bytes;
+}
+
+static void free_allocation(Allocation *a) {
+    free(a->uses);
+    free(a);
 }
 
 const Backend *memory_remove(Device *device, void *memory, size_t *bytes) {
-    Allocation *a = allocation_of(memory);
-    CHECK(a && a->begin == memory && a->device == device,
+    Allocation *a = allocation_of(device, memory);
+    CHECK(a && a->begin == memory,
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
     const Backend *from = a->from;
-    *bytes = (size_t)(a->end - a->begin);
-    device->bytes -= *bytes;
-    int at = num_until(memory) - 1;
-    count--;
-    memmove(allocations + at, allocations + at + 1, sizeof *allocations * (size_t)(count - at));
-    free(a->uses);
-    free(a);
+    note_peaks(device);
+    *bytes = bytes_of(a);
+    device->bytes[a->use] -= *bytes;
+    device->bytes[MEMORY_ALL] -= *bytes;
+    size_t at = num_until(device, memory) - 1, after = --device->num_allocations - at;
+    Allocation **place = device->allocations + at;
+    memmove(place, place + 1, sizeof *place * after);
+    free_allocation(a);
     return from;
 }
 
-char *memory_uses(const Device *device) {
-    enum { MOST = 8 };
-    const char *what[MOST];
-    uint64_t bytes[MOST];
-    int n = 0;
-    for (int i = 0; i < count; i++) {
-        const Allocation *a = allocations[i];
-        if (a->device != device) continue;
-        int at = 0;
-        while (at < n && strcmp(what[at], a->what) != 0) at++;
-        if (at == MOST) continue;
-        if (at == n) {
-            what[n] = a->what;
-            bytes[n++] = 0;
-        }
-        bytes[at] += (uint64_t)(a->end - a->begin);
-    }
-    char *text = xstrdup(n ? "" : "nothing");
-    for (int i = 0; i < n; i++) {
-        char *longer =
-            xprintf("%s%s%s for %s", text, i ? ", " : "", grouped(bytes[i]).text, what[i]);
-        free(text);
-        text = longer;
-    }
-    return text;
+void memory_forget_all(Device *device) {
+    for (size_t i = 0; i < device->num_allocations; i++) free_allocation(device->allocations[i]);
+    free(device->allocations);
 }
 
 uint64_t memory_allocations(void) { return made; }
 
-uint64_t memory_there_of(uint64_t first) {
+uint64_t memory_there_of(const Device *device, uint64_t first) {
     uint64_t there = 0;
-    for (int i = 0; i < count; i++) there += allocations[i]->number < first;
+    for (size_t i = 0; i < device->num_allocations; i++)
+        there += device->allocations[i]->number < first;
     return there;
 }
 
-void memory_used_until(const void *address, Event event) {
-    Allocation *a = allocation_of(address);
+uint64_t memory_gap(const Device *device, uint64_t first, uint64_t end, uint64_t bytes) {
+    enum { ALIGNED = 256 };
+    for (size_t i = 0; i < device->num_allocations; i++) {
+        const Allocation *a = device->allocations[i];
+        if ((uint64_t)(uintptr_t)a->begin - first >= bytes) {
+            end = (uintptr_t)a->begin;
+            break;
+        }
+        first = ((uint64_t)(uintptr_t)a->end + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+    return first <= end && end - first >= bytes ? first : 0;
+}
+
+// ---- what they are for -------------------------------------------------------------------------
+
+void memory_set_use(Device *device, const void *address, MemoryUse use) {
+    Allocation *a = allocation_of(device, address);
+    if (!a || a->use != MEMORY_OTHER) return;
+    device->bytes[a->use] -= bytes_of(a);
+    device->bytes[use] += bytes_of(a);
+    a->use = use;
+}
+
+void memory_took_for_kernels(Device *device, uint64_t bytes) {
+    device->bytes[MEMORY_KERNELS] += bytes;
+    device->bytes[MEMORY_ALL] += bytes;
+}
+
+static const char *const names[MEMORY_USES] = {
+    "all", "tensors", "tensors", "tensors", "activations", "what is being exchanged", "kernels"};
+
+const char *memory_use_name(MemoryUse use) { return names[use]; }
+
+// Uses with one name stand beside each other.
+char *memory_uses(const Device *device) {
+    char *text = NULL;
+    uint64_t bytes = 0;
+    for (MemoryUse use = MEMORY_ALL + 1; use < MEMORY_USES; use++) {
+        bytes += device->bytes[use];
+        if (use + 1 < MEMORY_USES && strcmp(names[use], names[use + 1]) == 0) continue;
+        if (bytes > 0) {
+            char *longer = xprintf("%s%s%s for %s", text ? text : "", text ? ", " : "",
+                                   grouped(bytes).text, names[use]);
+            free(text);
+            text = longer;
+        }
+        bytes = 0;
+    }
+    return text ? text : xstrdup("nothing");
+}
+
+// ---- who uses them -----------------------------------------------------------------------------
+
+void memory_used_until(Device *device, const void *address, Event event) {
+    Allocation *a = allocation_of(device, address);
     if (!a) return;
     for (int i = 0; i < a->num_uses; i++)
         if (a->uses[i].queue == event.queue) {
@@ -120,8 +166,8 @@ void memory_used_until(const void *address, Event event) {
     a->uses[a->num_uses++] = event;
 }
 
-bool memory_next_use(const void *address, Event *event) {
-    Allocation *a = allocation_of(address);
+bool memory_next_use(Device *device, const void *address, Event *event) {
+    Allocation *a = allocation_of(device, address);
     if (!a || a->num_uses == 0) return false;
     *event = a->uses[--a->num_uses];
     return true;

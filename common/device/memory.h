@@ -1,28 +1,49 @@
-// memory.h: which memory was allocated where, and which queues still use it. Only this folder
-// includes it; programs use device_alloc(), and queue_uses() of queue.h.
+// memory.h: which allocations a device has, what they are for, and which queues still use them.
+// Only this folder and common/model include it; programs use device_alloc(), device_bytes() and
+// queue_uses().
+//
+// Addresses are looked up among those of one device, so devices without values may have the same
+// ones (device_model.c).
 #ifndef MEMORY_H
 #define MEMORY_H
 
 #include "backend.h"
 
-// Enters an allocation, the backend that made it, and what it is for (a text that stays).
-// memory_remove() takes it out, CHECKs that it is the device's, and gives its backend and size.
-void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, const char *what);
+// Enters an allocation, and the backend that made it. memory_remove() takes it out, CHECKs that it
+// is the device's, and gives its backend and size. memory_forget_all() takes out all.
+void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, MemoryUse use);
 const Backend *memory_remove(Device *device, void *memory, size_t *bytes);
+void memory_forget_all(Device *device);
 
-// "1,200,000 for activations, 300,000 for tensors": what the device's bytes are for; free() it.
+// The allocation that the address is in, if it was MEMORY_OTHER, is for this instead, and counts as
+// if it had been from the start.
+void memory_set_use(Device *device, const void *address, MemoryUse use);
+
+// Memory that a backend takes for itself, beside device_alloc().
+void memory_took_for_kernels(Device *device, uint64_t bytes);
+
+// The most bytes that the device ever had for this.
+uint64_t memory_peak(const Device *device, MemoryUse use);
+
+// "1,200,000 for tensors, 300,000 for activations": what the device's bytes are for; free() it.
 char *memory_uses(const Device *device);
+// What an error calls it: "activations".
+const char *memory_use_name(MemoryUse use);
 
-// How many allocations there ever were, and how many of the first so many are still there.
+// How many allocations there ever were, and how many of the first so many the device still has.
 uint64_t memory_allocations(void);
-uint64_t memory_there_of(uint64_t first);
+uint64_t memory_there_of(const Device *device, uint64_t first);
 
-// From now on, until the event, its queue uses the allocation that the address is in. Nothing, if
-// it is in none.
-void memory_used_until(const void *address, Event event);
+// The lowest address from `first` on, a multiple of 256, at which `bytes` bytes before `end` are
+// in no allocation of the device; 0: there is none.
+uint64_t memory_gap(const Device *device, uint64_t first, uint64_t end, uint64_t bytes);
+
+// From now on, until the event, its queue uses the allocation of the device that the address is in.
+// Nothing, if it is in none.
+void memory_used_until(Device *device, const void *address, Event event);
 
 // Takes out and returns an event until which the allocation that the address is in is in use, as
 // long as there is one. False: there is none any more.
-bool memory_next_use(const void *address, Event *event);
+bool memory_next_use(Device *device, const void *address, Event *event);
 
 #endif

@@ -1,5 +1,5 @@
-// queue.c: see queue.h. What a kind of queue does is in device_cpu.c and device_cuda.c, behind
-// backend.h; here is what they have in common.
+// queue.c: hands work to the backend that does it (device_cpu.c, device_cuda.c; behind backend.h),
+// and tells the others that want to know: the ledger, the modelled clock, a graph that is recorded.
 #include "queue.h"
 #include "backend.h"
 #include "common/base/error.h"
@@ -7,8 +7,6 @@
 #include "modelled_hooks.h"
 
 #include <string.h>
-
-const ModelledHooks *modelled;
 
 // The order of a queue is the order in which one thread gave it work; two threads would need locks,
 // and would have no order.
@@ -35,9 +33,11 @@ Device *queue_device(const Queue *queue) { return queue->device; }
 
 static bool is_noted(const Queue *queue) { return queue->number != COMPUTE; }
 
-void queue_uses(Queue *queue, const void *memory) {
-    if (is_noted(queue)) memory_used_until(memory, queue_record(queue));
+static void note(Queue *queue, Device *device, const void *memory) {
+    if (is_noted(queue)) memory_used_until(device, memory, queue_record(queue));
 }
+
+void queue_uses(Queue *queue, const void *memory) { note(queue, queue->device, memory); }
 
 // A kernel's arguments say which memory it uses: any of their words may be an address, as to a
 // garbage collector. (A number that happens to look like one makes somebody wait, no more.)
@@ -46,12 +46,8 @@ static void note_arguments(Queue *queue, const void *args, size_t size) {
     for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *)) {
         const void *word;
         memcpy(&word, (const char *)args + at, sizeof word);
-        if (word) memory_used_until(word, now);
+        if (word) memory_used_until(queue->device, word, now);
     }
-}
-
-void wait_for_users(Device *device, const void *memory) {
-    for (Event use; memory_next_use(memory, &use);) queue_wait(compute_queue(device), use);
 }
 
 // ---- work -------------------------------------------------------------------------------------
@@ -65,36 +61,26 @@ void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) 
     if (is_noted(queue)) note_arguments(queue, args, size);
 }
 
-// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
-// the host does.
-static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
-    Queue *gpu = to->backend == &cpu_backend ? compute_queue(from) : compute_queue(to);
-    synchronize(from);
-    synchronize(to);
-    bool to_gpu = gpu->device == to;
-    gpu->device->backend->copy(gpu, to_gpu ? to : host(), dst, to_gpu ? host() : from, src, bytes);
-    synchronize(gpu->device);
-}
+static CopyWatcher *watcher;
+void watch_copies(CopyWatcher *copied) { watcher = copied; }
 
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     const Backend *backend = backend_of(queue);
     check_host_thread();
     CHECK(queue->device == to || queue->device == from,
           "a copy is made by a queue of one of its sides");
+    CHECK(!to->backend || !from->backend || to->backend == from->backend,
+          "device_copy() copies between a GPU and a CPU device");
     if (bytes == 0) return;
     CHECK(to != from || dst != src, "a copy onto itself moves nothing");
     if (from->backend) graph_before_work();
     ledger_add(from, to, bytes);
-    if (to->backend && from->backend && to->backend != from->backend) {
-        copy_between_kinds(to, dst, from, src, bytes);
-        return;
-    }
     backend->copy(queue, to, dst, from, src, bytes);
-    ledger_weigh(queue, from, to, dst, bytes);
+    if (watcher) watcher(queue, to, dst, from, bytes);
     if (modelled) modelled->copy(queue, to, from, bytes);
     if (!from->backend) queue->host_read = queue_record(queue);
-    queue_uses(queue, dst);
-    queue_uses(queue, src);
+    note(queue, to, dst);
+    note(queue, from, src);
 }
 
 void queue_call(Queue *queue, void (*function)(void *context), void *context) {

@@ -1,4 +1,6 @@
-// queue.h: queues of work, and events in them.
+// queue.h: queues of work, and events in them. To enqueue a kernel call launch_on(), to enqueue a
+// copy queue_copy(); to order two queues, queue_wait(b, queue_record(a)). A program that needs one
+// queue per device calls launch() and device_copy() of device.h, which know the current queue.
 //
 // A device has a queue that computes and, opened when it is first asked for, a second one that
 // communicates: it has the same memory and an order of its own, so what is sent in it can go on
@@ -41,10 +43,9 @@ Device *queue_device(const Queue *queue);
 void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size);
 
 // Enqueues a copy. The queue's device is one of the two sides; the other one may be the host, the
-// same device, or any other. The copy is ordered by this queue alone: whoever enqueues it sees to
-// it, by events, that src is complete, and that neither side is overwritten before the copy is
-// done. (Between a GPU and a CPU device, which cannot wait for each other, the host waits for both
-// and for the copy.) Enters the ledger.
+// same device, or another one of its kind. (Between a GPU and a CPU device: device_copy().) The
+// copy is ordered by this queue alone: whoever enqueues it sees to it, by events, that src is
+// complete, and that neither side is overwritten before the copy is done. Enters the ledger.
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
 // Enqueues a call of function(context): by the worker of a CPU device; for a GPU by a thread of
@@ -67,11 +68,15 @@ void event_synchronize(Event event); // the host waits for it
 
 // Memory that a second queue uses must not be used anew before it has done so. The library sees to
 // that by itself: for kernels and copies the addresses are known to it. If you pass addresses to
-// queue_call() or to the native stream, call queue_uses() after enqueuing that work.
+// queue_call() or to the native stream, call queue_uses() after enqueuing that work. The memory is
+// that of the queue's device.
 void queue_uses(Queue *queue, const void *memory);
-// The device's compute queue waits until all other queues have done what they were given to do with
-// the allocation that this address is in; then the memory may be used for something else.
-void wait_for_users(Device *device, const void *memory);
+
+// From now on copied() is called after each copy that queue_copy() enqueued, for those who look at
+// what is sent (cargo.c). NULL: no longer.
+typedef void CopyWatcher(Queue *queue, const Device *to, const void *dst, const Device *from,
+                         size_t bytes);
+void watch_copies(CopyWatcher *copied);
 
 // The CUDA stream (cudaStream_t), for libraries that enqueue by themselves; NULL on a CPU device.
 void *queue_native(Queue *queue);

@@ -24,9 +24,6 @@ void trace_add(const TraceSpan *span);
 TraceSpan *trace_modelled_span(const Queue *queue, const char *work);
 void trace_add_modelled(TraceSpan *span);
 
-// A queue was opened, perhaps while a trace is recorded.
-void trace_queue_opened(Queue *queue);
-
 // Whether the trace is one of trace_begin_models().
 bool trace_is_of_models(void);
 

@@ -36,10 +36,6 @@ void trace_begin(void) { begin_trace(INT_MAX, false); }
 void trace_begin_at_most(int most) { begin_trace(most, false); }
 void trace_begin_models(void) { begin_trace(INT_MAX, true); }
 
-void trace_queue_opened(Queue *queue) {
-    if (is_traced()) begin(queue);
-}
-
 TraceSpan *trace_end(int *count) {
     synchronize_all();
     for_each_queue(end);

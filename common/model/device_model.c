@@ -1,15 +1,15 @@
-// device_model.c: devices that compute nothing. What is enqueued is told to the modelled clock (by
-// queue.c), which says how long it would take; memory has addresses, and nothing behind them. So
-// there may be a thousand of them. What is copied from one to the host arrives as NaN: there are no
-// values, and nothing may look as if there were.
+// device_model.c: devices that compute nothing, so there may be a thousand of them. queue.c tells
+// the modelled clock what is enqueued, and that says how long it would take. Memory has addresses,
+// and nothing behind them. What is copied to the host arrives as NaN: there are no values, and
+// nothing may look as if there were.
 #include "common/base/error.h"
-#include "common/device/backend.h"
+#include "common/device/memory.h"
 #include "modelled_clock.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-// (Who computes nothing needs little of what it is told.)
+// (Most functions of this backend do nothing.)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 static int model_count(const char **why) {
@@ -25,35 +25,35 @@ static void model_close(Queue *queue) { free(queue->work); }
 
 // ---- memory ----------------------------------------------------------------------------------
 
-// Addresses at which no program has memory, and that look like no number: who reads or writes there
-// by mistake is stopped at once. Of 64 bits there are enough to give out each once. Of 32 bits
-// there are not: what is longer than SHORT gets a place of that length, overlaps with what comes
-// after it, and is used again. (So a second queue's use may be noted at the wrong one; chapters 2
-// to 4 have no second queues.)
+// Addresses at which no program has memory, so who reads or writes there by mistake is stopped at
+// once. As floats they are 2^64 and more, or negative: queue.c looks for addresses among a kernel's
+// arguments, and is to find no number there.
+//
+// Of 64 bits there are enough for each device to have some of its own. Of 32 bits all devices have
+// the same ones; what is where is asked of one device (memory.h).
 static const bool FEW = sizeof(void *) <= 4;
-static const uintptr_t NOWHERE = (uintptr_t)(sizeof(void *) <= 4 ? 1ull << 30 : 0x7f51ull << 48);
-static void **places; // that are free
-static size_t num_places, room;
-enum { SHORT = 1 << 19, ALIGNED = 256 };
+
+static uint64_t first_address(const Device *device) {
+    return FEW ? UINT64_C(0x5f800000) : (UINT64_C(0x7f51) << 48) + ((uint64_t)device->id << 40);
+}
+
+static uint64_t end_of_addresses(const Device *device) {
+    return FEW ? UINT64_C(0xffffff00) : first_address(device) + (UINT64_C(1) << 40);
+}
 
 static void *model_alloc(Device *device, size_t bytes) {
-    static uintptr_t given_out;
-    const Machine *machine = modelled_machine();
-    if (machine && (double)device->bytes + (double)bytes > machine->memory) return NULL;
-    if (bytes > SHORT && num_places > 0) return places[--num_places];
-    if (bytes > UINTPTR_MAX - ALIGNED - NOWHERE - given_out) return NULL;
-    void *memory = (void *)(NOWHERE + given_out);
-    given_out += ((FEW && bytes > SHORT ? SHORT : bytes) / ALIGNED + 1) * ALIGNED;
-    return memory;
+    uint64_t first = first_address(device), end = end_of_addresses(device);
+    return (void *)(uintptr_t)memory_gap(device, first, end, bytes);
 }
 
-static void model_free(Device *device, void *memory, size_t bytes) {
-    if (!FEW || bytes <= SHORT) return;
-    places = xroom(places, num_places, &room, sizeof *places);
-    places[num_places++] = memory;
+static void model_free(Device *device, void *memory, size_t bytes) {}
+
+// As much as the machine's devices have, as far as addresses reach.
+static double model_memory(const Device *device) {
+    double addresses = (double)(end_of_addresses(device) - first_address(device));
+    return modelled_machine() ? fmin(modelled_machine()->memory, addresses) : addresses;
 }
 
-static double model_memory(const Device *device) { return modelled_machine()->memory; }
 static void *model_host_alloc(size_t bytes) { return cpu_backend.host_alloc(bytes); }
 static void model_host_free(void *memory) { cpu_backend.host_free(memory); }
 

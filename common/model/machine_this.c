@@ -287,7 +287,7 @@ int devices_that_fit(int threads) {
 }
 
 static float *buffer(Device *device, size_t n) {
-    return device_alloc_for(device, sizeof(float) * n, "measurements");
+    return device_alloc_for(device, sizeof(float) * n, MEMORY_OTHER);
 }
 
 // (No zeros, and nothing that becomes tiny: a CPU is slow then.)

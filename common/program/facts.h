@@ -10,13 +10,14 @@
 // - A value is the reader's own and depends on the seed. "Is it right?", as yes or no, is none.
 // - What is drawn, and which cases there are, never depends on what the reader's code returns.
 // - Small cases come first: the judge shows the first one that differs.
-// - What the work leaves behind is a fact, too: bytes, cargo (ledger.h), launches, modelled times.
+// - What the work leaves behind is a fact, too: bytes, cargo, launches, modelled times.
 // - If several answers are right, record what all of them share.
 #ifndef FACTS_H
 #define FACTS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "common/device/queue.h"
 
 // With this status a group says that the machine is at fault, not the reader; then so does the
 // program, and nobody is judged.
@@ -66,6 +67,12 @@ void record_text(int part, const char *value, const char *name, ...)
 // A number that may be smaller than the solution's, but not larger: bytes kept, time taken.
 void record_at_most(int part, double value, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
+
+// Cargo: the sum of all floats that were copied from one device to another since
+// ledger_watch_cargo(); exact for whole numbers. So it tells what went, not only how much. Between
+// CPU devices only; read it after synchronize_all().
+void ledger_watch_cargo(void);
+double ledger_cargo(const Device *from, const Device *to);
 
 // For cases in several processes (MPI): what another process of this program needs to add facts to
 // the case that was begun here, and the call by which it does. The text is replaced by the next

@@ -64,8 +64,8 @@ static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_byt
     }
     if (blocks->current == blocks->num_chunks) {
         blocks->chunks = xgrow(blocks->chunks, (size_t)(blocks->num_chunks + 1), sizeof(Chunk));
-        void *memory =
-            device ? device_alloc_for(device, chunk_bytes, "activations") : xmalloc(chunk_bytes);
+        void *memory = device ? device_alloc_for(device, chunk_bytes, MEMORY_ACTIVATIONS)
+                              : xmalloc(chunk_bytes);
         blocks->chunks[blocks->num_chunks++] = (Chunk){memory, chunk_bytes};
     }
     void *memory = blocks->chunks[blocks->current].memory + blocks->used;
@@ -125,7 +125,7 @@ static Loan *find_loan(Arena *arena, size_t bytes) {
         if (!arena->loans[i].lent && arena->loans[i].bytes >= bytes) return &arena->loans[i];
     arena->loans = xgrow(arena->loans, (size_t)(arena->num_loans + 1), sizeof(Loan));
     arena->loans[arena->num_loans] =
-        (Loan){device_alloc_for(arena->device, bytes, "what is being exchanged"), bytes, 0};
+        (Loan){device_alloc_for(arena->device, bytes, MEMORY_ACTIVATION_GRADIENTS), bytes, 0};
     return &arena->loans[arena->num_loans++];
 }
 

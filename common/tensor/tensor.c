@@ -159,6 +159,8 @@ void items(Tensor *const t[], int k, float values[]) {
 }
 
 static void start_grad(Tensor *t) {
+    device_memory_is_for(t->device, t->data, MEMORY_PARAMETERS);
+    device_memory_is_for(t->device, t->grad->data, MEMORY_GRADIENTS);
     t->requires_grad = true;
     tensor_fill(t->grad, 0);
     t->grad_filled = true; // with zeros: the first gradient is added to them
