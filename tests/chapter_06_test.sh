@@ -47,16 +47,16 @@ fit 2 2
 has 'out of memory on model:0: 33,587,200 bytes for tensors, and of its 64,000,000 bytes 33,587,200 are in use'
 verdict "a network that is too large: both wrappers are refused, both splits run"
 run() { run_program --train-size 300 --test-size 100 "$@"; }
-works --backend model --memory 200 --predict
+works --backend model --memory 200MB --predict
 fit 0 4
 cp log first
-works --backend model --memory 200
+works --backend model --memory 200MB
 lacks 'measured here'
 cmp log first >>problems
-verdict "--backend model, --memory 200: all fit; the same in every run, and --predict is silent without a terminal"
-works --backend model --memory 20 --devices 2
+verdict "--backend model, --memory 200MB: all fit; the same in every run, and --predict is silent without a terminal"
+works --backend model --memory 20MB --devices 2
 fit 4 0
-verdict "--memory 20 --devices 2: none fits"
+verdict "--memory 20MB --devices 2: none fits"
 for flags in '--devices 3 --allreduce star' '--devices 8 --machine dgx-a100' '--devices 16 --machine p100-25gbe --batch-size 33' '--machine d2l-pcie'; do
     works --backend model $flags
     verdict "$flags"
@@ -66,6 +66,6 @@ lacks 'modelled on'
 verdict "--machine none: bytes and values, no modelled time"
 refusals <<'ROWS'
 2 | --devices 1; --machine colab-t4; --devices 65 --machine p100-25gbe; --devices 9 --machine rtx4090-pcie
-2 | --memory 0; --memory x; --allreduce line; --steps 3
+2 | --memory 0; --memory 60; --memory 60MiB; --memory x; --allreduce line; --steps 3
 ROWS
 echo "1..$tests"

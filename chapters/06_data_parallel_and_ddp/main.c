@@ -15,19 +15,11 @@
 #include "traffic_tables.h"
 #include "wrapper_timelines.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static Flags flags;
-static int memory_mb;
-static const Flag own_flags[] = {
-    {"memory", FLAG_INTEGER, &memory_mb, "MB",
-     .help = "memory of each device in the part about a network that is too large", .least = 1,
-     .most = INT_MAX, .otherwise = "too little for a replica"},
-    {0},
-};
 static Dataset *train_data, *test_data;
 static DataIter *batches; // of the whole minibatch, for those who split it
 static int modelled_k;    // devices in the modelled parts
@@ -309,7 +301,9 @@ static void make_mistakes(void) {
 // Both wrappers keep all parameters on each device, so more devices do not help them. Chapter 1's
 // ways to split the network itself do. (`too_large.c`)
 
-static void outgrow_a_device(void) { try_too_large(modelled_k, memory_mb); }
+static void outgrow_a_device(void) {
+    try_too_large(modelled_k, flags.memory ? machine_bytes(flags.memory) : 0);
+}
 
 // ## Summary
 //
@@ -364,7 +358,6 @@ static Flags read_flags(int argc, char *argv[]) {
     defaults.train_size = 16384;
     defaults.epochs = 2;
     defaults.next = "make exercise-06-1, or make run-07";
-    defaults.own = own_flags;
     defaults.quick_means = "--train-size 12288 --test-size 1000";
     Flags f = book_begin(
         argc, argv,
@@ -372,6 +365,7 @@ static Flags read_flags(int argc, char *argv[]) {
         "modelled devices, and what one device computes.",
         "devices seed batch-size lr epochs train-size test-size allreduce data", defaults);
     choose_allreduce(f.allreduce);
+    devices_limit_memory(INFINITY); // --memory is for the last part alone
     return f;
 }
 

@@ -137,7 +137,7 @@ static bool try_candidate(Candidate *c) {
     return true;
 }
 
-void try_too_large(int k, int megabytes) {
+void try_too_large(int k, double memory) {
     const Machine *told = modelled_machine();
     Network network = listed_network();
     if (!told || k > network_pieces(&network)) return;
@@ -145,11 +145,11 @@ void try_too_large(int k, int megabytes) {
     initialize(wide_net, 1);
     find_needs(told, k);
     Machine small = *told;
-    small.memory = megabytes > 0 ? 1e6 * megabytes : 1e6 * floor(0.7 * candidates[1].needs / 1e6);
+    small.memory = memory > 0 ? memory : 1e6 * floor(0.7 * candidates[1].needs / 1e6);
     say("\nA network of eight fully connected layers has %.1f MB of parameters, and as many "
         "gradients. Now each of %d devices has %.0f MB of memory (%s).",
         network_params(&network) * sizeof(float) / 1e6, k, small.memory / 1e6,
-        megabytes > 0 ? "--memory" : "--memory sets another limit");
+        memory > 0 ? "--memory" : "--memory sets another limit");
     modelled_clock_start(&small);
     for (int c = 0; c < NUM_CANDIDATES; c++) {
         bool ran = try_candidate(&candidates[c]);

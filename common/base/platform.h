@@ -45,7 +45,7 @@ extern const bool has_processes; // false in a browser
 // its name, the last is NULL. `silent` discards its output. Returns 0 if it cannot be started.
 Process process_start(char *const arguments[], bool silent);
 // Starts a copy of this process, also in a group of its own. The copy calls run(with) and ends.
-// (This one and try_in_child() exist on Linux only.)
+// (Linux only.)
 Process process_fork(void (*run)(const void *with), const void *with);
 // Does not wait. Once it has ended, `status` is its exit status, or minus the signal that ended it.
 bool process_has_ended(Process process, int *status);

@@ -27,6 +27,9 @@ Process process_start(char *const arguments[], bool silent) { return 0; }
 bool process_has_ended(Process process, int *status) { return *status = 1, true; }
 void process_kill(Process process) {}
 void end_processes(void) {}
+int try_in_child(void (*what)(void *with), void *with) {
+    die("run the program itself, outside of the browser", "this part needs a second process");
+}
 
 FILE *pipe_open(const char *command) { return NULL; }
 void pipe_close(FILE *pipe) {}

@@ -58,6 +58,24 @@ static const struct {
     [SPEEDUP] = {1e-10, 100, "1e-8 % to 10000 %"},
 };
 
+static const Unit *find_unit(Quantity quantity, const char *name) {
+    for (const Unit *unit = units; unit < units + NUM_UNITS; unit++)
+        if (unit->quantity == quantity && strcmp(unit->name, name) == 0) return unit;
+    return NULL;
+}
+
+static bool is_possible(Quantity quantity, double value) {
+    return value >= ranges[quantity].least && value <= ranges[quantity].most;
+}
+
+double machine_bytes(const char *text) {
+    char *end;
+    double number = strtod(text, &end);
+    const Unit *unit = find_unit(BYTES, end + strspn(end, " "));
+    if (!unit || !is_possible(BYTES, number * unit->times)) return NAN;
+    return number * unit->times;
+}
+
 // "a, b, c" with one more at the end, or with blanks between; the string before is freed.
 static char *append(char *words, const char *between, const char *word) {
     char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
@@ -222,12 +240,11 @@ static double read_quantity(Reader *reader, Quantity quantity) {
     const char *word = reader->words[reader->used - 1];
     char *names = unit_names(quantity);
     const char *unit_word = next_word(reader, names);
-    const Unit *unit = units, *end = units + NUM_UNITS;
-    while (unit < end && (unit->quantity != quantity || strcmp(unit->name, unit_word) != 0)) unit++;
-    if (unit == end) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
+    const Unit *unit = find_unit(quantity, unit_word);
+    if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);
     free(names);
     double value = number * unit->times / unit->by;
-    if (!(value >= ranges[quantity].least && value <= ranges[quantity].most))
+    if (!is_possible(quantity, value))
         wrong(reader, "expected %s, not '%s %s'", ranges[quantity].text, word, unit_word);
     return value;
 }

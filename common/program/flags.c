@@ -43,6 +43,8 @@ static const Flag table[] = {
      .otherwise = "its share"},
     {"machine", FLAG_TEXT, &given.machine, "M",
      .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none"},
+    {"memory", FLAG_TEXT, &given.memory, "SIZE",
+     .help = "each device has no more memory than that: 60MB, 16GB", .otherwise = "all there is"},
     {"tf32", FLAG_ON, &given.tf32,
      .help = "GPUs keep 10 bits of each factor in products of matrices: faster"},
     {"quick", FLAG_ON, &given.quick, .help = "a short run that still shows its point"},
@@ -135,7 +137,7 @@ bool is_listed(const char *names, const char *flag) {
 
 static bool has_flag(const char *names, const Flag *flag) {
     static const char all_have[] =
-        "backend threads threads-per-device machine tf32 quick out trace timeline predict";
+        "backend threads threads-per-device machine memory tf32 quick out trace timeline predict";
     return flag->kind == FLAG_HELP || is_listed(all_have, flag->name) ||
            is_listed(names, flag->name);
 }
@@ -384,6 +386,14 @@ static void open_machines(const Flags *flags) {
         warn("--tf32 changes nothing here: it is for GPUs");
 }
 
+static double memory_limit(const Flags *flags) {
+    double bytes = flags->memory ? machine_bytes(flags->memory) : INFINITY;
+    if (isnan(bytes))
+        die_usage("a number and its unit, such as 60MB or 16GB; at least 1MB",
+                  "--memory: not a possible value: '%s'", flags->memory);
+    return bytes;
+}
+
 // ---- the command line ------------------------------------------------------------------------
 
 // Whether a text and a word have the same letters, whatever stands between them.
@@ -451,7 +461,9 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     if (flags.quick && defaults.quick_means) flags = read_quick(argc, argv, &program);
     check_number_of_devices(&flags);
     catch_interrupts();
+    double memory = memory_limit(&flags);
     open_machines(&flags);
+    devices_limit_memory(memory);
     predict_enable(flags.predict);
     return flags;
 }

@@ -42,6 +42,7 @@ typedef struct Flags {
     int threads;                        // --threads T; 0: all cores
     int threads_per_device;             // --threads-per-device T; 0: they share the cores
     const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none
+    const char *memory;                 // --memory SIZE, see devices_limit_memory(); NULL: no limit
     bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
@@ -73,7 +74,7 @@ typedef struct Flags {
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
+// --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out, --trace,
 // --timeline, --predict and --help, which all have, and besides its own. --help prints `about`, the
 // flags that most people use, three examples, and the other flags, each with its default (or what
 // was given before), and ends the program with status 0. It is silent about a flag that changes

@@ -51,7 +51,9 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
 
 // ## The book's function
 
+// (Devices without values may have the same addresses.)
 static bool share_memory(const Tensor *a, const Tensor *b) {
+    if (!has_values(a->device)) return false;
     uintptr_t first_a = (uintptr_t)a->data, first_b = (uintptr_t)b->data;
     return first_a < first_b + tensor_bytes(b) && first_b < first_a + tensor_bytes(a);
 }

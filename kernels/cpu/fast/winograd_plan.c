@@ -79,7 +79,7 @@ static void find_tiles_in_place(const Tiling *t, Side side, int *at) {
 
 // ---- kernels -----------------------------------------------------------------------------------
 
-Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C) {
+static Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C) {
     Kernels k = {m, M, c, C, round_to_vectors((size_t)C), 0, 0};
     k.point = point_size((size_t)M * k.stride);
     k.size = k.point * (size_t)(side_of_piece(s) * side_of_piece(s));

@@ -45,7 +45,6 @@ typedef struct Kernels {
     size_t stride, point, size;
 } Kernels;
 
-Kernels kernels_of(const struct conv2d_shape *s, int m, int M, int c, int C);
 Kernels all_kernels(const struct conv2d_shape *s);
 // The kernels of `rows` output channels from `first` on; or, backward to the input, of input
 // channels.
