@@ -2,7 +2,7 @@
 # arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
-# rooms.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
+# rooms; nor does one through the files of common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
 # the end each kind of mistake is planted in a small tree, and must be found.
 . "$(dirname "$0")/tap.sh"
 rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
@@ -68,7 +68,8 @@ objects() { # TREE BUILD
 wrong_symbols() { # TREE BUILD
     objects "$1" "$2" >"$work/objects"
     [ -s "$work/objects" ] || echo "no objects in $2"
-    xargs nm -A -P -g <"$work/objects" | sed "s,^.*/obj/,,; s,/cpu-[a-z0-9]*/,/cpu/," | awk -v ROOMS="$rooms" "$functions"'
+    xargs nm -A -P -g <"$work/objects" | sed "s,^.*/obj/,,; s,/cpu-[a-z0-9]*/,/cpu/," | awk -v ROOMS="$rooms" -v PAIRS="$work/pairs" "$functions"'
+        BEGIN { printf "" >PAIRS }
         $2 == "main" { next }
         { object = $1; sub(/\.o:$/, "", object) }
         $3 == "U" { needs[object, $2] = 1; next }
@@ -85,8 +86,11 @@ wrong_symbols() { # TREE BUILD
                     print part[1] " needs " part[2] ", which " home[part[2]] " defines"
                 else if (part[1] ~ /^chapters/ && is_backend(home[part[2]]))
                     print part[1] " needs " part[2] " of a backend, " home[part[2]]
+                if (place(home[part[2]]) == place(part[1]) && part[1] ~ /^common\/(device|tensor)\//)
+                    print part[1], home[part[2]] >PAIRS
             }
         }'
+    tsort "$work/pairs" 2>&1 >"$work/sorted" | sed -n 's/^tsort: \(common.*\)/\1 is in a circle/p'
 }
 
 found() { # TREE BUILD
@@ -117,8 +121,9 @@ kernels/cpu/cpu.h int cpu_kernel(void);
 kernels/cpu/sum.c #include "cpu.h"\nint cpu_kernel(void) { return 1; }
 common/base/error.h int error(void);
 common/base/error.c #include "error.h"\nint error(void) { return 1; }
-common/device/device.h #include "kernels/kernels.h"\nint device(void);
-common/device/device.c #include "common/base/error.h"\n#include "device.h"\nint device(void) { return error() + kernel(); }
+common/device/device.h #include "kernels/kernels.h"\nint device(void), queue(void);
+common/device/queue.c #include "device.h"\nint queue(void) { return 1; }
+common/device/device.c #include "common/base/error.h"\n#include "device.h"\nint device(void) { return error() + kernel() + queue(); }
 chapters/01_one/one.h int one(void);
 chapters/01_one/one.c #include "one.h"\n#include "common/device/device.h"\nint one(void) { return device(); }
 chapters/01_one/main.c #include "one.h"\nint main(void) { return one(); }
@@ -152,6 +157,7 @@ a chapter that needs a later one@chapters/01_one/one.c@int two(void); int one(vo
 a chapter that needs a backend@chapters/02_two/two.c@int cpu_kernel(void); int two(void) { return cpu_kernel(); }@two.c needs cpu_kernel of a backend
 a chapter that knows POSIX@chapters/02_two/two.c@#include <pthread.h>\nint two(void) { return 2; }@chapters/02_two/two.c:1:#include <pthread.h>
 a room that asks which system it is on@common/base/error.c@#ifdef __linux__\nint error(void) { return 1; }\n#endif@common/base/error.c:1:#ifdef __linux__
+a circle of two files@common/device/queue.c@int device(void); int queue(void) { return device(); }@common/device/queue.c is in a circle
 two chapters that define one symbol@chapters/02_two/two.c@int one(void) { return 2; }@one is defined in chapters.* and in chapters
 ROWS
 echo "1..$tests"

@@ -313,23 +313,28 @@ static double limit_of(const Device *device) {
     return fmin(system_.memory, machine);
 }
 
+static uint64_t limited_bytes(const Device *device) {
+    return device->bytes[MEMORY_ALL] - device->bytes[MEMORY_KERNELS];
+}
+
 static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUse use) {
     double here = device->backend ? device->backend->memory(device) : computer_memory();
-    double all = fmin(limit_of(device), here);
-    die(all < here           ? "use a smaller --batch-size, more --devices, or more --memory"
+    bool limited = system_.memory < here && device->backend;
+    die(limited              ? "use a smaller --batch-size, more --devices, or more --memory"
         : has_values(device) ? "use a smaller --batch-size, or close other programs"
                              : "use a smaller --batch-size, more --devices, or a larger --machine",
         "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s", device->name,
-        grouped(bytes).text, memory_use_name(use), grouped((uint64_t)all).text,
-        grouped(device_bytes(device)).text, memory_uses(device));
+        grouped(bytes).text, memory_use_name(use),
+        grouped((uint64_t)(limited ? system_.memory : here)).text,
+        grouped(limited ? limited_bytes(device) : device_bytes(device)).text,
+        memory_uses(device, limited ? MEMORY_KERNELS : MEMORY_USES));
 }
 
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     if (bytes == 0) return NULL;
     const Backend *backend = memory_of(device);
-    uint64_t counted = device->bytes[MEMORY_ALL] - device->bytes[MEMORY_KERNELS];
     void *memory = NULL;
-    if ((double)counted + (double)bytes <= limit_of(device))
+    if ((double)limited_bytes(device) + (double)bytes <= limit_of(device))
         memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
     if (!memory) out_of_memory(device, bytes, use);
     memory_add(device, backend, memory, bytes, use);

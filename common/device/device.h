@@ -139,8 +139,9 @@ void *device_alloc(Device *device, size_t bytes);
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use);
 // Waits for all that uses it, then frees. It must be memory of this device.
 void device_free(Device *device, void *memory);
-// What an address is in was allocated as MEMORY_OTHER, and is now known to be for this. Bytes and
-// peaks are then as if that had been known from the start. (Else nothing changes.)
+// What an address is in was allocated as MEMORY_OTHER, and is now known to be for this. (If it was
+// for something else, that stays.) Peaks are then as if it had been known from the start, unless
+// something was freed on the device since.
 void device_memory_is_for(Device *device, const void *address, MemoryUse use);
 
 // Bytes now allocated on the device, and the most there ever were.

@@ -25,8 +25,9 @@ void memory_took_for_kernels(Device *device, uint64_t bytes);
 // The most bytes that the device ever had for this.
 uint64_t memory_peak(const Device *device, MemoryUse use);
 
-// "1,200,000 for tensors, 300,000 for activations": what the device's bytes are for; free() it.
-char *memory_uses(const Device *device);
+// "1,200,000 for tensors, 300,000 for activations": what the device's bytes are for, but for uses
+// from `end` on; free() it.
+char *memory_uses(const Device *device, MemoryUse end);
 // What an error calls it: "activations".
 const char *memory_use_name(MemoryUse use);
 
