@@ -3,7 +3,6 @@
 #include "common/base/file.h"
 #include "common/data/evaluate.h"
 #include "common/data/safetensors.h"
-#include "common/device/cpu_speed.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
 #include "common/program/interrupt.h"

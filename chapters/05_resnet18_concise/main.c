@@ -5,7 +5,6 @@
 #include "common/program/say.h"
 #include "common/base/error.h"
 #include "common/data/network_file.h"
-#include "common/device/cpu_speed.h"
 #include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"

@@ -1,5 +1,5 @@
-// cpu_speed.c: see cpu_speed.h.
-#include "cpu_speed.h"
+// cpu_speed.c: whether this CPU multiplies matrices as fast as it should: a small product is timed,
+// and compared with what the CPU's clock, timed as well, lets expect.
 #include "device.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"

@@ -1,5 +1,10 @@
 // device.h: a device is a place to compute, with memory of its own and in-order queues of work.
 //
+// To get a device, call try_gpu(i); memory of it, device_alloc(), or tensor_new() of tensor.h. To
+// let it compute, call launch(), or the operations of functional.h. Memory of a device is for its
+// own kernels: all others get it by device_copy(). Before the host looks at what was copied to it,
+// it calls synchronize(); more often it need not wait.
+//
 // Two kinds behind one interface: `cuda:i` is a GPU (its queue is a CUDA stream); `cpu:i` is a
 // worker thread that stands in for a GPU where there is none. The host program only enqueues:
 // launch(), device_copy() and device_wait() return at once, and the devices run side by side. Book:
@@ -53,8 +58,7 @@ void allow_tf32(bool allowed);
 int num_gpus(void);
 
 // Device i of 0..MAX_COMPUTING-1 (without values: MAX_DEVICES-1; die()s at more), opened on first
-// use and kept: GPU i if there is one, else as the
-// head of this file says.
+// use and kept: GPU i if there is one, else as the head of this file says.
 Device *try_gpu(int i);
 
 // Opens every GPU, or cpu:0 if there is none. Returns how many were put into `devices`.
@@ -62,6 +66,10 @@ int try_all_gpus(Device *devices[MAX_DEVICES]);
 
 // devices[i] = try_gpu(i) for i = 0..k-1, with share_cores().
 void open_devices(Device *devices[], int k);
+
+// A line on stderr if the kernels use fewer of the CPU's instructions than it has (BOOK_ISA=v1 in
+// the environment), or if products are much slower than the CPU's clock lets expect.
+void warn_if_cpu_is_slow(void);
 
 // CPU device i even where there are GPUs.
 Device *cpu_device(int i);
@@ -106,16 +114,15 @@ void set_threads_per_device(int threads);
 void device_set_threads(Device *device, int threads);
 
 // Makes a CPU device `times` (1 or more) times slower: after each kernel its worker sleeps (times -
-// 1) times as long as the kernel took. Copies stay as fast as they are. Exists because machines
-// with devices of different speed are rare, while what to do about them is worth trying out
-// (exercise 05-2); sleeping, the device leaves its cores to the others. 1 is the end of that. A
-// model device does not sleep: its kernels take so many times as long on the modelled clock, and so
-// do there those of a CPU device. Not for GPUs.
+// 1) times as long as the kernel took, and leaves its cores to others meanwhile. Copies stay as
+// fast as they are. 1 makes it as fast as before. On the modelled clock, the kernels of a CPU
+// device or a model device take so many times as long. Not for GPUs. (For exercise 05-2: machines
+// with devices of different speed are rare.)
 void device_set_slowdown(Device *device, double times);
 
-// In a child process (child.h) the parent's workers and GPUs are not there. From now on there are
-// no devices but those without values, and host memory is the program's own. What is on the others
-// must not be touched any more, nor freed: the parent has freed arenas before (autograd_close()).
+// To be called first in a child process (try_in_child()), where the parent's workers and GPUs are
+// not there: the child has only devices without values. It must neither use nor free what is on the
+// others, so the parent calls autograd_close() before. Host memory is the program's own there.
 void devices_after_fork(void);
 
 // ---- memory ----------------------------------------------------------------------------------
@@ -156,9 +163,8 @@ uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
 // none. A model device has no more than its machine, either. The host is not limited.
 void devices_limit_memory(double bytes);
 
-// The memory of all devices as it is now, that of kernels for themselves included; and whether all
-// of it is still there. A graph has the addresses of memory in it: it is of use as long as that is
-// there.
+// Whether all memory that devices had when the stamp was made, kernels' own included, is still
+// there. A graph has addresses in it, and must not be launched when some of them are gone.
 typedef struct MemoryStamp {
     uint64_t allocations, there, scratch_frees;
 } MemoryStamp;

@@ -1,4 +1,5 @@
-// graph.c: see graph.h.
+// graph.c: a graph is what the backend has recorded, with the copies for the ledger and the work
+// for the modelled clock; graph_launch() gives all three to those that they are for.
 #include "graph.h"
 #include "backend.h"
 #include "common/base/error.h"

@@ -1,4 +1,5 @@
-// spans.c: see spans.h. The spans of all queues go into one array.
+// spans.c: the traces that are being recorded, one within the other. Each has one array for what
+// was measured on all queues, and one for what was modelled.
 #include "spans.h"
 #include "backend.h"
 #include "common/base/error.h"

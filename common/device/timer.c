@@ -1,4 +1,4 @@
-// timer.c: see timer.h.
+// timer.c: reads two clocks, the measured one and the modelled one, while all devices are idle.
 #include "timer.h"
 #include "common/base/platform.h"
 #include "device.h"

@@ -1,4 +1,4 @@
-// trace.c: see trace.h. Backends say when each piece of work began and ended (spans.h).
+// trace.c: begins and ends a trace on all queues, and orders what backends reported (spans.h).
 #include "trace.h"
 #include "backend.h"
 #include "modelled_hooks.h"

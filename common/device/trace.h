@@ -36,11 +36,11 @@ typedef struct TraceSpan {
 void trace_begin(void);
 // As trace_begin(), but only the first `most` pieces of work that are enqueued will be kept.
 void trace_begin_at_most(int most);
-// As trace_begin(), but of the devices without values alone (those of model_device() among them):
-// for trace_modelled(). It belongs to no outer trace, which has what the program itself did.
+// As trace_begin(), but for trace_modelled() only, and of devices without values only. What is done
+// in it is in no outer trace: those have what the program itself did.
 void trace_begin_models(void);
-// What is enqueued while a trace is paused is not recorded: it shall not count to what the program
-// did, as the same steps once more on another machine.
+// What is enqueued while a trace is paused is not recorded. For work that is not part of what the
+// program does, such as the same steps once more on another machine.
 void trace_pause(bool paused);
 // The label of all work that is enqueued from now on. The text is copied. Without a trace it does
 // nothing.
@@ -51,9 +51,9 @@ void trace_step(long step);
 // Waits until all devices are idle and stops recording. Returns what was recorded, as
 // trace_order() leaves it; to be given to free(). Work and label stay valid.
 TraceSpan *trace_end(int *count);
-// What the same work took on the machine of the modelled clock (modelled_clock.h), as it stood when
-// the outermost trace began; of the trace that ended last, and as trace_end() gives it. Devices of
-// model_device() are left out but by trace_begin_models(). NULL and 0 without a machine.
+// The spans of the trace that ended last, as trace_end() gives them, in the time of the modelled
+// clock's machine (modelled_clock.h): of the one that it had when the outermost trace began. Those
+// of model_device() are there only after trace_begin_models(). NULL and 0 without a machine.
 TraceSpan *trace_modelled(int *count);
 // Whether the trace that ended last was full, so that something was left out.
 bool trace_left_out(void);

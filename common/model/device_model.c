@@ -75,7 +75,7 @@ static void model_set_slowdown(Queue *queue, double times) {} // the clock asks 
 static uint64_t model_record(Queue *queue) { return ++*(uint64_t *)queue->work; }
 static void model_wait(Queue *queue, Event event) {}
 static bool model_reached(Event event) { return modelled_reached(event); }
-static void model_host_wait(Event event) {} // its time is queue.c's to tell
+static void model_host_wait(Event event) {} // queue.c tells the clock
 
 // ---- graphs: the modelled clock has them -------------------------------------------------------
 
