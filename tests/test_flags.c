@@ -10,7 +10,8 @@
     "devices quick full batch-size lr epochs seed seeds rounds train-size test-size steps "        \
     "no-shuffle allreduce check load save checkpoint resume log-loss csv live data"
 #define COMMON                                                                                     \
-    "backend threads threads-per-device machine tf32 out trace timeline predict bn staleness help"
+    "backend threads threads-per-device machine memory tf32 out trace timeline predict help "      \
+    "bn staleness"
 
 static const char *bn = "local";
 static int staleness = 7;
@@ -110,9 +111,10 @@ static const struct {
     VALUES("seed", "-1 abc 18446744073709551616 ", "a whole number, 0 or more"),
     VALUES("staleness", "-1 infinite", "a whole number, 0 or more, or inf"),
     VALUES("backend", "gpu CUDA ", "auto, cpu, cuda, inline or model"),
+    VALUES("memory", "0 60 60MiB 0.5MB -60MB infGB x", "a number and its unit, such as 60MB"),
     VALUES("allreduce", "stars ", "one of star|sharded|ring|tree"),
     VALUES("bn", "global loc", "one of local|sync"),
-    {2, "--%s=", "data load save checkpoint resume log-loss csv out trace timeline machine",
+    {2, "--%s=", "data load save checkpoint resume log-loss csv out trace timeline machine memory",
      ": the value is empty", "\nhint: give a name"},
     {2, "%s", "--nonsense", "no such flag: --nonsense", "\nhint: --help lists the flags"},
     {2, "%s", "-xy -x -h", "no such flag: -", "\nhint: --help lists the flags"},
