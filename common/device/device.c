@@ -372,24 +372,22 @@ uint64_t device_peak_bytes(const Device *device) {
     return device_peak_bytes_of(device, MEMORY_ALL);
 }
 
-static uint64_t there_of(uint64_t first) {
-    uint64_t there = memory_there_of(&host_, first);
-    for (int id = 0; id < NUM_DEVICE_IDS; id++)
-        if (system_.devices[id]) there += memory_there_of(system_.devices[id], first);
-    return there;
-}
-
-MemoryStamp memory_stamp(void) {
-    MemoryStamp stamp = {.allocations = memory_allocations(), .scratch_frees = system_.frees};
-    for (int id = 0; id < NUM_DEVICE_IDS; id++)
-        if (system_.devices[id]) stamp.scratch_frees += system_.devices[id]->scratch_frees;
-    stamp.there = there_of(stamp.allocations);
+// As it is now, of the first so many allocations.
+static MemoryStamp stamp_of(uint64_t allocations) {
+    MemoryStamp stamp = {allocations, memory_there_of(&host_, allocations), system_.frees};
+    for (int id = 0; id < NUM_DEVICE_IDS; id++) {
+        if (!system_.devices[id]) continue;
+        stamp.there += memory_there_of(system_.devices[id], allocations);
+        stamp.scratch_frees += system_.devices[id]->scratch_frees;
+    }
     return stamp;
 }
 
+MemoryStamp memory_stamp(void) { return stamp_of(memory_allocations()); }
+
 bool memory_still_there(MemoryStamp stamp) {
-    return there_of(stamp.allocations) == stamp.there &&
-           memory_stamp().scratch_frees == stamp.scratch_frees;
+    MemoryStamp now = stamp_of(stamp.allocations);
+    return now.there == stamp.there && now.scratch_frees == stamp.scratch_frees;
 }
 
 // ---- copies, ordered by the current queues -----------------------------------------------------

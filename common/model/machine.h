@@ -99,7 +99,7 @@ typedef struct MachineFile {
 extern const MachineFile machine_files[];
 // The file of a machine that is built in; die_usage()s if there is none of this name.
 const char *machine_text(const char *name);
-// "60MB" or "40 GB", a size as in the files: bytes. NAN if the text is none, or one that no device has.
+// "60MB" or "40 GB", a size as in the files: bytes. NAN if the text is none, or no device has that.
 double machine_bytes(const char *text);
 // As find, of a text that stands for the file `name`; each time a new one.
 const Machine *machine_parse(const char *name, const char *text);
