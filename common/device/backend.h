@@ -80,7 +80,7 @@ struct Device {
     Queue *queues[QUEUES];  // NULL if not open; those of the host are never
     Allocation **allocations;
     size_t num_allocations, allocations_room;
-    uint64_t bytes[MEMORY_USES], peak_bytes[MEMORY_USES]; // see memory.h
+    uint64_t bytes[MEMORY_USES], peak_bytes[MEMORY_USES]; // peaks before the last free
     uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
 };
 

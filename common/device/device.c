@@ -345,10 +345,6 @@ void *device_alloc(Device *device, size_t bytes) {
     return device_alloc_for(device, bytes, MEMORY_OTHER);
 }
 
-void device_memory_is_for(Device *device, const void *address, MemoryUse use) {
-    memory_set_use(device, address, use);
-}
-
 void device_free(Device *device, void *memory) {
     if (!memory) return;
     for (Event use; memory_next_use(device, memory, &use);) event_synchronize(use);
@@ -361,15 +357,6 @@ void device_free(Device *device, void *memory) {
         synchronize_all();
         from->host_free(memory);
     }
-}
-
-uint64_t device_bytes_of(const Device *device, MemoryUse use) { return device->bytes[use]; }
-uint64_t device_peak_bytes_of(const Device *device, MemoryUse use) {
-    return memory_peak(device, use);
-}
-uint64_t device_bytes(const Device *device) { return device_bytes_of(device, MEMORY_ALL); }
-uint64_t device_peak_bytes(const Device *device) {
-    return device_peak_bytes_of(device, MEMORY_ALL);
 }
 
 // As it is now, of the first so many allocations.

@@ -41,17 +41,6 @@ static Allocation *allocation_of(const Device *device, const void *address) {
 
 static size_t bytes_of(const Allocation *a) { return (size_t)(a->end - a->begin); }
 
-// Bytes only grow until something is freed, so it is enough to look then, and when somebody asks.
-uint64_t memory_peak(const Device *device, MemoryUse use) {
-    uint64_t before = device->peak_bytes[use], now = device->bytes[use];
-    return now > before ? now : before;
-}
-
-static void note_peaks(Device *device) {
-    for (MemoryUse use = 0; use < MEMORY_USES; use++)
-        device->peak_bytes[use] = memory_peak(device, use);
-}
-
 void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, MemoryUse use) {
     size_t at = num_until(device, memory), after = device->num_allocations - at;
     device->allocations = xroom(device->allocations, device->num_allocations,
@@ -76,7 +65,8 @@ const Backend *memory_remove(Device *device, void *memory, size_t *bytes) {
     CHECK(a && a->begin == memory,
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
     const Backend *from = a->from;
-    note_peaks(device);
+    for (MemoryUse each = MEMORY_ALL; each < MEMORY_USES; each++)
+        device->peak_bytes[each] = device_peak_bytes_of(device, each);
     *bytes = bytes_of(a);
     device->bytes[a->use] -= *bytes;
     device->bytes[MEMORY_ALL] -= *bytes;
@@ -116,7 +106,19 @@ uint64_t memory_gap(const Device *device, uint64_t first, uint64_t end, uint64_t
 
 // ---- what they are for -------------------------------------------------------------------------
 
-void memory_set_use(Device *device, const void *address, MemoryUse use) {
+uint64_t device_bytes_of(const Device *device, MemoryUse use) { return device->bytes[use]; }
+uint64_t device_bytes(const Device *device) { return device->bytes[MEMORY_ALL]; }
+
+// Bytes only grow until something is freed, so peak_bytes are brought up to date there.
+uint64_t device_peak_bytes_of(const Device *device, MemoryUse use) {
+    uint64_t before = device->peak_bytes[use], now = device->bytes[use];
+    return now > before ? now : before;
+}
+uint64_t device_peak_bytes(const Device *device) {
+    return device_peak_bytes_of(device, MEMORY_ALL);
+}
+
+void device_memory_is_for(Device *device, const void *address, MemoryUse use) {
     Allocation *a = allocation_of(device, address);
     if (!a || a->use != MEMORY_OTHER) return;
     device->bytes[a->use] -= bytes_of(a);

@@ -15,15 +15,8 @@ void memory_add(Device *device, const Backend *from, void *memory, size_t bytes,
 const Backend *memory_remove(Device *device, void *memory, size_t *bytes);
 void memory_forget_all(Device *device);
 
-// The allocation that the address is in, if it was MEMORY_OTHER, is for this instead, and counts as
-// if it had been from the start.
-void memory_set_use(Device *device, const void *address, MemoryUse use);
-
 // Memory that a backend takes for itself, beside device_alloc().
 void memory_took_for_kernels(Device *device, uint64_t bytes);
-
-// The most bytes that the device ever had for this.
-uint64_t memory_peak(const Device *device, MemoryUse use);
 
 // "1,200,000 for tensors, 300,000 for activations": what the device's bytes are for, but for uses
 // from `end` on; free() it.
