@@ -2,7 +2,7 @@
 // devices, files, and what they refuse. The numbers of a whole network, and its names, are compared
 // with PyTorch's in test_resnet18.c; gradients on one device are in test_autograd.c.
 #include "cases.h"
-#include "common/data/network_file.h"
+#include "common/data/checkpoints.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/nn.h"
 
@@ -250,7 +250,7 @@ static void test_files(void **state) {
     set_training(other, false);
     begin_step(device);
     assert_same_values(forward(other, X), forward(net, X));
-    Counts counts = counts_of(other);
+    Counts counts = counts_of(other, false);
     assert_int_equal(counts.n, 3);
     for (int i = 0; i < counts.n; i++) assert_int_equal(counts.list[i].value, 3);
     free_counts(&counts);

@@ -2,9 +2,8 @@
 // make_resnet18.py there says what it holds), its training on k devices against that on one, and
 // what k devices do with running statistics, checkpoints and test images.
 #include "cases.h"
-#include "common/data/network_file.h"
+#include "common/data/checkpoints.h"
 #include "common/data/safetensors.h"
-#include "chapters/05_resnet18_concise/checkpoint.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "formula.h"
@@ -217,7 +216,8 @@ static void check_checkpoint(DataParallel *dp) {
                               .length = (char *)"--epochs 3",
                               .history = (char *)"1,1,0.5,0.5,1\n",
                               .start = FROM_SEED};
-    checkpoint_save(path, &saved, NULL, dp);
+    int replicas = dp->bn == BN_LOCAL ? 2 : 1;
+    checkpoint_save(path, &saved, dp->net, dp->devices, replicas);
     steps(dp, 8, NULL);
     Module *net = small_net();
     initialize(net, 99);
@@ -229,14 +229,14 @@ static void check_checkpoint(DataParallel *dp) {
     assert_string_equal(read.length, saved.length);
     assert_string_equal(read.history, saved.history);
     checkpoint_close(&read);
-    checkpoint_load(path, &again);
+    checkpoint_load(path, again.net, again.devices, 2, replicas);
     Tensor *losses[MAX_DEVICES];
     for (int step = 0; step < 8; step++) train_step(&again, images, labels, 0.02f, losses);
     for (int i = 0; i < 2; i++) {
         expect_same(flat(&again, i).data, values_of(flat(dp, i).data));
         expect_same(flat(&again, i).buffers, values_of(flat(dp, i).buffers));
     }
-    Counts counts = counts_of(again.net);
+    Counts counts = counts_of(again.net, false);
     assert_int_equal(counts.list[0].value, 2 + 8);
     free_counts(&counts);
     module_free(again.net);

@@ -4,7 +4,6 @@
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/base/error.h"
-#include "common/data/network_file.h"
 #include "common/model/modelled_clock.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "comparison.h"
@@ -125,7 +124,7 @@ static void train(Run *run) {
     Device *devices[MAX_DEVICES] = {NULL};
     run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     open_devices(devices, t->k);
-    begin_again(nb.net, &nb.start);
+    restart(nb.net);
     run->dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(nb.bn));
     printf("training on %s: batch size %d, lr %g", device_names(devices, t->k), run->batch_size,
            (double)t->lr);
@@ -362,7 +361,6 @@ static void prepare(void) {
 
 static void clean_up(void) {
     checkpoint_close(&nb.resumed);
-    free_counts(&nb.start.counts);
     module_free(nb.net);
     dataset_free(nb.train_data);
     dataset_free(nb.test_data);

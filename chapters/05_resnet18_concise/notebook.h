@@ -2,8 +2,9 @@
 #ifndef NOTEBOOK_H
 #define NOTEBOOK_H
 
+#include "common/data/checkpoints.h"
 #include "common/program/training.h"
-#include "checkpoint.h"
+#include "data_parallel.h"
 
 // What the book's notebook keeps in global variables: one for all runs of the program.
 typedef struct Notebook {
@@ -15,7 +16,7 @@ typedef struct Notebook {
     Animator *animator;
     LossLog loss_log;
     int num_runs;
-    Start start;        // of all runs
+    bool from_file;     // all runs start from a file, not from the seed
     Checkpoint resumed; // with --resume
 } Notebook;
 

@@ -1,4 +1,5 @@
-// resume.c: see resume.h.
+// resume.c: what must be the same for two trainings to have the same bits is written into the
+// checkpoint as one line of text, and compared when the training goes on.
 #include "resume.h"
 
 #include "common/base/error.h"
@@ -36,6 +37,9 @@ static char *length_of_runs(const Flags *flags) {
                             : xprintf("--epochs %d --steps %d", flags->epochs, flags->steps);
 }
 
+// Of how many devices the checkpoint keeps the running statistics.
+static int with_own_statistics(const DataParallel *dp) { return dp->bn == BN_LOCAL ? dp->k : 1; }
+
 // ---- stop --------------------------------------------------------------------------------------
 
 void save_run(Notebook *nb, Run *run) {
@@ -50,14 +54,15 @@ void save_run(Notebook *nb, Run *run) {
         .settings = settings_of(nb, run),
         .length = length_of_runs(flags),
         .history = animator_rows(nb->animator),
-        .start = !nb->start.from_file ? FROM_SEED
-                 : more               ? START_HELD
-                                      : FROM_FILE,
+        .start = !nb->from_file ? FROM_SEED
+                 : more         ? START_HELD
+                                : FROM_FILE,
     };
     // First, as the training goes on only from where its losses are known.
     if (flags->log_loss && !is_written_directly(flags->log_loss))
         loss_log_write(&nb->loss_log, flags->log_loss);
-    checkpoint_save(flags->checkpoint, &checkpoint, &nb->start, &run->dp);
+    checkpoint_save(flags->checkpoint, &checkpoint, nb->net, run->dp.devices,
+                    with_own_statistics(&run->dp));
     checkpoint_close(&checkpoint);
     run->saved_epochs = epochs;
 }
@@ -78,18 +83,17 @@ static const char same_flags[] =
 
 void open_start(Notebook *nb) {
     const Flags *flags = &nb->flags;
-    nb->start = start_of(nb->net);
-    if (flags->load) load_start(&nb->start, nb->net, flags->load, false);
+    nb->from_file = flags->load != NULL;
+    if (flags->load) load_parameters(nb->net, flags->load);
     if (!flags->resume) return;
     nb->resumed = checkpoint_open(flags->resume);
     const Checkpoint *resumed = &nb->resumed;
     if (resumed->run >= nb->num_runs || !animator_restore(nb->animator, resumed->history))
         die(same_flags, "%s: is of another run", flags->resume);
-    if (resumed->run + 1 == nb->num_runs)
-        nb->start.from_file = resumed->start != FROM_SEED;
-    else if (resumed->start == START_HELD)
-        load_start(&nb->start, nb->net, flags->resume, true);
-    else if (resumed->start == FROM_FILE)
+    bool last = resumed->run + 1 == nb->num_runs;
+    nb->from_file = resumed->start != FROM_SEED;
+    if (!last && resumed->start == START_HELD) checkpoint_load_start(flags->resume, nb->net);
+    if (!last && resumed->start == FROM_FILE)
         die("give --devices as the run that wrote it",
             "%s: is of a single run that began with --load: it does not hold the start of another",
             flags->resume);
@@ -118,7 +122,8 @@ static void check_resumed(const Notebook *nb, const Run *run) {
 void resume_run(const Notebook *nb, Run *run) {
     const Checkpoint *resumed = &nb->resumed;
     check_resumed(nb, run);
-    checkpoint_load(nb->flags.resume, &run->dp);
+    checkpoint_load(nb->flags.resume, nb->net, run->dp.devices, run->t.k,
+                    with_own_statistics(&run->dp));
     run->t.epoch = resumed->epoch;
     run->t.steps = resumed->step;
     run->saved_epochs = resumed->epoch;

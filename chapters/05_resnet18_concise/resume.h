@@ -1,5 +1,5 @@
-// resume.h: a training that was stopped goes on as if nothing had been (--checkpoint, --resume):
-// what of this program's runs is kept, and whether it is that of the same runs.
+// resume.h: what --checkpoint keeps of this program's two runs, and how --resume goes on with them
+// (common/data/checkpoints.h).
 #ifndef RESUME_H
 #define RESUME_H
 

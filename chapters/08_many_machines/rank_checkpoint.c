@@ -1,4 +1,4 @@
-// rank_checkpoint.c: see rank_checkpoint.h.
+// rank_checkpoint.c: rank 0 reads and writes for all.
 //
 // All ranks have the same parameters, so one of them can write for all. Which of them does not
 // matter, but it must be one: two processes that write one file are an old way to lose both. The
@@ -7,20 +7,13 @@
 #include "rank_checkpoint.h"
 
 #include "common/base/error.h"
+#include "common/data/checkpoints.h"
 #include "common/program/say.h"
-#include "chapters/05_resnet18_concise/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// Chapter 5's checkpoints are those of a DataParallel: that of this process.
-static DataParallel replicas_of(const RankNet *net) {
-    DataParallel dp = {.net = net->net, .k = dist_local_devices(), .bn = BN_RANK0};
-    for (int i = 0; i < dp.k; i++) dp.devices[i] = dist_device(i);
-    return dp;
-}
 
 // The first line of what chapter 5 keeps for its curves.
 static char *history_of(const RankResult *r) {
@@ -38,10 +31,7 @@ void rank_checkpoint_save(const char *path, const char *settings, const RankNet 
                                  .length = xstrdup("epochs"),
                                  .history = history_of(r),
                                  .start = FROM_SEED};
-        DataParallel dp = replicas_of(net);
-        Start start = start_of(net->net);
-        checkpoint_save(path, &checkpoint, &start, &dp);
-        free_counts(&start.counts);
+        checkpoint_save(path, &checkpoint, net->net, dist_devices(), 1);
         checkpoint_close(&checkpoint);
     }
     dist_note("the checkpoint of epoch %d", r->epochs);
@@ -78,12 +68,11 @@ static int read_history(const char *path, const Checkpoint *c, RankResult *r) {
 static void read_by_rank_0(const RankLesson *l, const RankData *train, long last, RankNet *net,
                            RankResult *r) {
     Checkpoint c = checkpoint_open(l->resume);
-    DataParallel dp = replicas_of(net);
     RankData then = *train;
     then.devices = read_history(l->resume, &c, r);
     checkpoint_check(l->resume, &c, l->settings, rank_data_steps(&then), rank_data_steps(train),
                      last);
-    checkpoint_load(l->resume, &dp);
+    checkpoint_load(l->resume, net->net, dist_devices(), dist_local_devices(), 1);
     say_what_changes(then.devices);
     r->epochs = c.epoch;
     checkpoint_close(&c);

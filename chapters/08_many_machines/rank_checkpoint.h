@@ -1,5 +1,5 @@
-// rank_checkpoint.h: a training on many ranks, stopped and gone on with: chapter 5's checkpoints,
-// written by rank 0 alone.
+// rank_checkpoint.h: a training on many ranks goes on after it was stopped. The checkpoints are
+// those of common/data/checkpoints.h, and rank 0 alone writes them.
 #ifndef RANK_CHECKPOINT_H
 #define RANK_CHECKPOINT_H
 

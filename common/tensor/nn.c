@@ -24,7 +24,7 @@ struct Module {
     Conv2dOptions conv;
     int pool_kernel, pool_h, pool_w;
     bool training, sync;
-    long num_batches_tracked;
+    long num_batches_tracked, tracked_at_start;
     // What all modules in this one have, for a network that is initialised:
     Parameters all;
     FlatParameters *on;              // each device; NULLs where there are none
@@ -313,10 +313,16 @@ static void collect(Module *m, const char *path, void *context) {
     }
 }
 
-static void forget_batches(Module *m, const char *path, void *context) {
+static void restart_count(Module *m, const char *path, void *context) {
     (void)path;
     (void)context;
-    m->num_batches_tracked = 0;
+    m->num_batches_tracked = m->tracked_at_start;
+}
+
+static void forget_count(Module *m, const char *path, void *context) {
+    (void)path;
+    (void)context;
+    m->tracked_at_start = 0;
 }
 
 // Where each parameter begins in FlatParameters.
@@ -337,6 +343,7 @@ void initialize(Module *net, uint64_t seed) {
         net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
     }
     lay_out(net);
+    visit_all(net, "", forget_count, NULL);
     restart(net);
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
@@ -351,7 +358,7 @@ void initialize(Module *net, uint64_t seed) {
 void restart(Module *net) {
     parameters_of(net);
     free_copies(net);
-    visit_all(net, "", forget_batches, NULL);
+    visit_all(net, "", restart_count, NULL);
 }
 
 Parameters parameters_of(const Module *net) {
@@ -412,31 +419,41 @@ size_t buffer_bytes(const Module *net) { return bytes_of(net, false); }
 
 // ---- counts of minibatches --------------------------------------------------------------------
 
-static bool is_batch_norm(const Module *m) { return m->forward == batch_norm_forward; }
+// A walk over all batch norms, to read their counts or to write them.
+typedef struct CountWalk {
+    Counts counts;
+    int at; // when writing: the next one
+    bool at_start;
+} CountWalk;
 
-static void collect_count(Module *m, const char *path, void *context) {
-    Counts *counts = context;
-    if (!is_batch_norm(m)) return;
+static long *count_of(Module *m, const CountWalk *walk) {
+    return walk->at_start ? &m->tracked_at_start : &m->num_batches_tracked;
+}
+
+static void read_count(Module *m, const char *path, void *context) {
+    CountWalk *walk = context;
+    Counts *counts = &walk->counts;
+    if (m->forward != batch_norm_forward) return;
     counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
     counts->list[counts->n++] =
-        (NamedCount){xprintf("%snum_batches_tracked", path), m->num_batches_tracked};
+        (NamedCount){xprintf("%snum_batches_tracked", path), *count_of(m, walk)};
 }
 
-Counts counts_of(const Module *net) {
-    Counts counts = {0};
-    visit_all((Module *)net, "", collect_count, &counts);
-    return counts;
+Counts counts_of(const Module *net, bool at_start) {
+    CountWalk walk = {.at_start = at_start};
+    visit_all((Module *)net, "", read_count, &walk);
+    return walk.counts;
 }
 
-static void take_count(Module *m, const char *path, void *context) {
+static void write_count(Module *m, const char *path, void *context) {
     (void)path;
-    const NamedCount **next = context;
-    if (is_batch_norm(m)) m->num_batches_tracked = (long)(*next)++->value;
+    CountWalk *walk = context;
+    if (m->forward == batch_norm_forward)
+        *count_of(m, walk) = (long)walk->counts.list[walk->at++].value;
 }
 
-void set_counts(Module *net, const Counts *counts) {
-    const NamedCount *next = counts->list;
-    visit_all(net, "", take_count, &next);
+void set_counts(Module *net, const Counts *counts, bool at_start) {
+    visit_all(net, "", write_count, &(CountWalk){.counts = *counts, .at_start = at_start});
 }
 
 void free_counts(Counts *counts) {

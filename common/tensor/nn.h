@@ -75,7 +75,7 @@ void module_free(Module *net);
 // Copies on devices, if there are any, are taken back: from now on no device holds parameters.
 void initialize(Module *net, uint64_t seed);
 // Back to the start that the network has: copies on devices are taken back, and the counts of
-// minibatches are 0.
+// minibatches are those of the start.
 void restart(Module *net);
 
 // In training (at first) batch norm uses the minibatch's statistics, in evaluation the running
@@ -143,14 +143,14 @@ size_t buffer_bytes(const Module *net);
 
 // ---- counts of minibatches ----------------------------------------------------------------------
 
-// How many minibatches each batch norm was trained with, PyTorch's num_batches_tracked: n
-// names and values, to be stored with the parameters (see network_file.h). free_counts() them.
+// How many minibatches each batch norm was trained with, PyTorch's num_batches_tracked: n names and
+// values, now or at the network's start (0, or what a file held). free_counts() them.
 typedef struct Counts {
     int n;
     NamedCount *list;
 } Counts;
-Counts counts_of(const Module *net);
-void set_counts(Module *net, const Counts *counts);
+Counts counts_of(const Module *net, bool at_start);
+void set_counts(Module *net, const Counts *counts, bool at_start);
 void free_counts(Counts *counts);
 
 #endif
