@@ -78,9 +78,6 @@ void print_stopped(const Notebook *nb, const Run *run) {
 
 // ---- go on -------------------------------------------------------------------------------------
 
-static const char same_flags[] =
-    "give the flags of the run that wrote the checkpoint, and --resume";
-
 void open_start(Notebook *nb) {
     const Flags *flags = &nb->flags;
     nb->from_file = flags->load != NULL;
@@ -89,7 +86,7 @@ void open_start(Notebook *nb) {
     nb->resumed = checkpoint_open(flags->resume);
     const Checkpoint *resumed = &nb->resumed;
     if (resumed->run >= nb->num_runs || !animator_restore(nb->animator, resumed->history))
-        die(same_flags, "%s: is of another run", flags->resume);
+        die(checkpoint_same_flags, "%s: is of another run", flags->resume);
     bool last = resumed->run + 1 == nb->num_runs;
     nb->from_file = resumed->start != FROM_SEED;
     if (!last && resumed->start == START_HELD) checkpoint_load_start(flags->resume, nb->net);
@@ -105,28 +102,20 @@ void recall_run(const Notebook *nb, Run *run) {
     animator_last(nb->animator, t->k, &t->train_loss, &t->test_acc, &t->sec_per_epoch);
 }
 
-static void check_resumed(const Notebook *nb, const Run *run) {
+void resume_run(const Notebook *nb, Run *run) {
     const Flags *flags = &nb->flags;
     const Checkpoint *resumed = &nb->resumed;
     char *settings = settings_of(nb, run), *length = length_of_runs(flags);
     int batches = (nb->train_data->count + run->batch_size - 1) / run->batch_size;
-    checkpoint_check(flags->resume, resumed, settings, batches, batches,
+    checkpoint_check(flags->resume, resumed, settings, length, batches, batches,
                      training_steps(flags, batches));
-    if (resumed->run > 0 && strcmp(length, resumed->length) != 0)
-        die(same_flags, "%s: the run before had %s; now: %s", flags->resume, resumed->length,
-            length);
     free(settings);
     free(length);
-}
-
-void resume_run(const Notebook *nb, Run *run) {
-    const Checkpoint *resumed = &nb->resumed;
-    check_resumed(nb, run);
-    checkpoint_load(nb->flags.resume, nb->net, run->dp.devices, run->t.k,
+    checkpoint_load(flags->resume, nb->net, run->dp.devices, run->t.k,
                     with_own_statistics(&run->dp));
     run->t.epoch = resumed->epoch;
     run->t.steps = resumed->step;
     run->saved_epochs = resumed->epoch;
     recall_run(nb, run);
-    printf("going on after epoch %d of %s\n", resumed->epoch, nb->flags.resume);
+    printf("going on after epoch %d of %s\n", resumed->epoch, flags->resume);
 }

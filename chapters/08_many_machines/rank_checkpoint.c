@@ -70,8 +70,8 @@ static void read_by_rank_0(const RankLesson *l, const RankData *train, long last
     Checkpoint c = checkpoint_open(l->resume);
     RankData then = *train;
     then.devices = read_history(l->resume, &c, r);
-    checkpoint_check(l->resume, &c, l->settings, rank_data_steps(&then), rank_data_steps(train),
-                     last);
+    checkpoint_check(l->resume, &c, l->settings, c.length, rank_data_steps(&then),
+                     rank_data_steps(train), last);
     checkpoint_load(l->resume, net->net, dist_devices(), dist_local_devices(), 1);
     say_what_changes(then.devices);
     r->epochs = c.epoch;

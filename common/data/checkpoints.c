@@ -177,18 +177,24 @@ void checkpoint_close(Checkpoint *checkpoint) {
     *checkpoint = (Checkpoint){0};
 }
 
+const char checkpoint_same_flags[] =
+    "give the flags of the run that wrote the checkpoint, and --resume";
+
 void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char *settings,
-                      long batches, long batches_now, long last) {
+                      const char *length, long batches, long batches_now, long last) {
     long now = checkpoint->epoch * batches_now;
     if (strcmp(settings, checkpoint->settings) != 0)
-        die("give the flags of the run that wrote the checkpoint, and --resume",
-            "%s: was written with %s; now: %s", path, checkpoint->settings, settings);
+        die(checkpoint_same_flags, "%s: was written with %s; now: %s", path, checkpoint->settings,
+            settings);
     if (checkpoint->step != checkpoint->epoch * batches)
         die(damaged, "%s: %ld minibatches are not the %d epochs that it tells of", path,
             checkpoint->step, checkpoint->epoch);
     if (now > last)
         die("give a larger --epochs, or leave --steps out",
             "%s: is after minibatch %ld, the training ends after %ld", path, now, last);
+    if (checkpoint->run > 0 && strcmp(length, checkpoint->length) != 0)
+        die(checkpoint_same_flags, "%s: the run before had %s; now: %s", path, checkpoint->length,
+            length);
 }
 
 void checkpoint_load(const char *path, Module *net, Device *const devices[], int k, int replicas) {

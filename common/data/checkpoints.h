@@ -47,10 +47,12 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Modul
 // What the file says about the training. die()s if it is no checkpoint. For checkpoint_close().
 Checkpoint checkpoint_open(const char *path);
 void checkpoint_close(Checkpoint *checkpoint);
-// die()s if the training cannot go on from there. An epoch had `batches` minibatches when the file
-// was written. Now it has `batches_now`, and the training ends after `last` of them.
+// die()s if the training cannot go on from there: settings or, in a second run, length are not what
+// they were, or it would be over. An epoch had `batches` minibatches when the file was written. Now
+// it has `batches_now`, and the training ends after `last` of them.
 void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char *settings,
-                      long batches, long batches_now, long last);
+                      const char *length, long batches, long batches_now, long last);
+extern const char checkpoint_same_flags[]; // the hint for a checkpoint of other runs
 // Gives all k devices what they had. They must hold copies (place_on()).
 void checkpoint_load(const char *path, Module *net, Device *const devices[], int k, int replicas);
 // Makes what a START_HELD checkpoint holds the network's start, as load_parameters() does.
