@@ -1,14 +1,39 @@
-// evaluate.c: see evaluate.h.
+// evaluate.c: each device counts its correct answers; the host adds up the counts at the end.
 #include "evaluate.h"
 #include "common/tensor/functional.h"
 
+Accuracy accuracy_begin(Device *const devices[], int k) {
+    Accuracy a = {.k = k};
+    for (int i = 0; i < k; i++) {
+        a.correct[i] = tensor_new(devices[i], 1);
+        tensor_fill(a.correct[i], 0);
+    }
+    set_grad_enabled(false);
+    return a;
+}
+
+void accuracy_count(Accuracy *a, Tensor *const y_hat[], Tensor *const y[]) {
+    for (int i = 0; i < a->k; i++) {
+        count_correct(a->correct[i], y_hat[i], y[i]);
+        a->observations += y[i]->shape[0];
+    }
+}
+
+double accuracy_end(Accuracy *a) {
+    float counts[MAX_DEVICES];
+    set_grad_enabled(true);
+    items(a->correct, a->k, counts);
+    for (int i = 0; i < a->k; i++) {
+        a->num_correct += (double)counts[i];
+        tensor_free(a->correct[i]);
+    }
+    return a->num_correct / (double)a->observations;
+}
+
 double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_iter,
                              Device *device) {
-    // Counts stay below 2^24, where floats are exact.
-    Tensor *correct = tensor_new(device, 1), *X, *y;
-    long observations = 0;
-    tensor_fill(correct, 0);
-    set_grad_enabled(false);
+    Accuracy a = accuracy_begin(&device, 1);
+    Tensor *X, *y;
     data_iter_start(data_iter, 0);
     while (data_iter_next(data_iter, &X, &y)) {
         begin_step(device);
@@ -16,11 +41,7 @@ double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_it
         Tensor *y_here = arena_tensor(device, y->ndim, y->shape, false);
         tensor_copy(X_here, X);
         tensor_copy(y_here, y);
-        count_correct(correct, net(X_here, params), y_here);
-        observations += X->shape[0];
+        accuracy_count(&a, (Tensor *[]){net(X_here, params)}, &y_here);
     }
-    set_grad_enabled(true);
-    double accuracy = (double)item(correct) / (double)observations;
-    tensor_free(correct);
-    return accuracy;
+    return accuracy_end(&a);
 }

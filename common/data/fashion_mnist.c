@@ -1,4 +1,5 @@
-// fashion_mnist.c: reads IDX files, and prepares minibatches in a thread of its own.
+// fashion_mnist.c: finds and reads the four IDX files, and prepares minibatches in a thread of its
+// own.
 //
 // IDX (LeCun's format for MNIST): big-endian numbers of four bytes, first a magic number that says
 // what is in the file, then the count (and rows and columns), then the bytes.
@@ -7,7 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/platform.h"
 #include "common/tensor/random.h"
-#include "other_format.h"
+#include "other_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,14 +39,13 @@ static const char *get_again; // find_directory() knows how
 // ---- where the files are ---------------------------------------------------------------------
 // (.make/probe.sh looks for them in the same places, under the same names.)
 
-// Below the folder that is given, as torchvision, zalandoresearch/fashion-mnist and Keras have
-// them.
+// Below the given folder, where torchvision, zalandoresearch/fashion-mnist and Keras put them.
 static const char *const places[] = {"", "FashionMNIST/raw", "raw", "data/fashion",
                                      "fashion-mnist"};
 enum { NUM_PLACES = sizeof places / sizeof places[0] };
 
-// What one of them may be called: as it was published, or with a dot, as 7-zip and WinZip unpack
-// it; .gz or unpacked; in a folder of its own name, too, as Kaggle's archives have it.
+// What a file may be called: as published, or with a dot, as 7-zip and WinZip unpack it; .gz or
+// unpacked; perhaps in a folder of the same name, as in Kaggle's archives.
 enum {
     SPELLINGS = 2,
     SUFFIXES = 3,
@@ -53,7 +53,7 @@ enum {
     NUM_NAMES = SPELLINGS * SUFFIXES * OWN_FOLDERS
 };
 
-// The first of them that is there is taken, so those come first that are used most.
+// Name number i. The first that is there is taken, so the most usual ones come first.
 static char *path_of(const char *folder, const char *file, int i) {
     static const char *const suffixes[SUFFIXES] = {".gz", "", ".GZ"};
     const char *type = strstr(file, "-idx") + 1;
@@ -150,18 +150,13 @@ static uint32_t read_number(IdxFile *file) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-// The first four bytes were read: of something that is no such file, or even of a short text.
-static void check_format(IdxFile *file, uint32_t magic) {
+static void read_magic(IdxFile *file, uint32_t expected) {
+    uint32_t magic = read_number(file);
+    if (magic == expected) return;
     char first[FIRST_BYTES] = {(char)(magic >> 24), (char)(magic >> 16), (char)(magic >> 8),
                                (char)magic};
     OtherFormat other = other_format(first, 4 + read_up_to(file, first + 4, sizeof first - 4));
     if (other.is) die(other.data_hint, "%s: is %s, no file of the data set", file->path, other.is);
-}
-
-static void read_magic(IdxFile *file, uint32_t expected) {
-    uint32_t magic = read_number(file);
-    if (magic == expected) return;
-    check_format(file, magic);
     const char *hint = get_again;
     if (magic == LABELS_MAGIC) hint = "this is a label file; was it renamed?";
     if (magic == IMAGES_MAGIC) hint = "this is an image file; was it renamed?";
@@ -252,12 +247,6 @@ static const char *find_directory(const char *directory) {
     return directory;
 }
 
-static void check_labels(const IdxFile *file, const uint8_t *labels) {
-    for (size_t i = 0; i < file->count; i++)
-        if (labels[i] >= FASHION_MNIST_CLASSES)
-            die(get_again, "%s: label %d of item %zu is not in 0..9", file->path, labels[i], i);
-}
-
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     directory = find_directory(directory);
     char *folder = find_place(directory);
@@ -280,7 +269,10 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     data->cols = images.cols;
     // All labels are checked, also those beyond the limit: they come first because they are few.
     data->labels = read_items(&labels, labels.count);
-    check_labels(&labels, data->labels);
+    for (size_t i = 0; i < labels.count; i++)
+        if (data->labels[i] >= FASHION_MNIST_CLASSES)
+            die(get_again, "%s: label %d of item %zu is not in 0..9", labels.path, data->labels[i],
+                i);
     data->images = read_items(&images, (size_t)data->count);
     idx_close(&images);
     idx_close(&labels);
@@ -296,6 +288,15 @@ void fashion_mnist_keep(const char *directory, const char *const outputs[], int 
             free(path);
         }
     free(folder);
+}
+
+void dataset_read(const Dataset *data, const int order[], int n, float *X, float *y) {
+    size_t pixels = (size_t)data->rows * (size_t)data->cols;
+    for (int i = 0; i < n; i++, X += pixels) {
+        const uint8_t *image = data->images + (size_t)order[i] * pixels;
+        for (size_t p = 0; p < pixels; p++) X[p] = image[p] / 255.0f;
+        y[i] = data->labels[order[i]];
+    }
 }
 
 uint32_t dataset_checksum(const Dataset *data) {
@@ -332,7 +333,7 @@ struct DataIter {
     uint64_t seed;
     int *order;
     Tensor *X[SLOTS], *y[SLOTS];
-    Thread thread; // 0: there is none to be had, and the host fills them when it needs them
+    Thread thread; // 0: this platform has no threads, and the host fills a slot when it needs it
 
     // The lock guards what follows, and `order` is changed only when the thread is not filling.
     Mutex lock;
@@ -354,16 +355,8 @@ static int size_of_batch(const DataIter *iter, int batch) {
 
 // Runs in the prefetch thread; touches no device, only the slot's memory.
 static void fill_batch(DataIter *iter, int batch) {
-    const Dataset *data = iter->data;
-    size_t pixels = (size_t)data->rows * (size_t)data->cols;
-    const int *order = iter->order + batch * iter->batch_size;
-    float *X = iter->X[batch % SLOTS]->data, *y = iter->y[batch % SLOTS]->data;
-    int n = size_of_batch(iter, batch);
-    for (int i = 0; i < n; i++) {
-        const uint8_t *image = data->images + (size_t)order[i] * pixels;
-        for (size_t p = 0; p < pixels; p++) X[(size_t)i * pixels + p] = image[p] / 255.0f;
-        y[i] = data->labels[order[i]];
-    }
+    dataset_read(iter->data, iter->order + batch * iter->batch_size, size_of_batch(iter, batch),
+                 iter->X[batch % SLOTS]->data, iter->y[batch % SLOTS]->data);
 }
 
 static void *prefetch(void *argument) {

@@ -1,5 +1,9 @@
 // fashion_mnist.h: the data set, and minibatches from it. Book: "The Image Classification Dataset",
 // `load_data_fashion_mnist`.
+//
+// To read the data set, call fashion_mnist_open(). To go through it in minibatches, call
+// data_iter_new(), then for each epoch data_iter_start() and data_iter_next() until that returns
+// false. To choose the images of a step yourself (as a rank or a worker does), call dataset_read().
 #ifndef FASHION_MNIST_H
 #define FASHION_MNIST_H
 
@@ -16,29 +20,32 @@ typedef struct Dataset {
 enum { FASHION_MNIST_CLASSES = 10 };
 extern const char *const fashion_mnist_names[FASHION_MNIST_CLASSES]; // "t-shirt", "trouser", ..
 
-// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`; or what
-// others call these files, and where they keep them below the directory. directory NULL:
-// FASHION_MNIST_DIR from the environment, else the folder of Debian's package
+// Reads <directory>/train-images-idx3-ubyte[.gz] and its labels, or t10k-* if not `train`. Finds
+// them under other usual names, too, and in the folders where other libraries keep them. If the
+// directory is NULL, it is FASHION_MNIST_DIR from the environment, else that of Debian's package
 // dataset-fashion-mnist. die()s when a file is missing or not what it claims to be. `limit` > 0
 // keeps only the first images; more than there are is an error.
 Dataset *fashion_mnist_open(const char *directory, bool train, int limit);
 void dataset_free(Dataset *data);
-// A checksum of its images and labels: another one, and it is another data set.
+// Writes the n images with these numbers, in this order, to host memory: X (n,1,rows,cols) with
+// values 0..1, and y (n).
+void dataset_read(const Dataset *data, const int order[], int n, float *X, float *y);
+// A checksum of its images and labels, to tell data sets apart.
 uint32_t dataset_checksum(const Dataset *data);
 // die()s if one of these outputs (NULL: none) would replace a file of the data set.
 void fashion_mnist_keep(const char *directory, const char *const outputs[], int n);
 
-// Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread of its own
-// beside the computation. The last minibatch of an epoch may be smaller; it is kept.
+// Minibatches (X (n,1,rows,cols) in 0..1, y (n)) in host memory, prepared by a thread while devices
+// compute. The last minibatch of an epoch may be smaller.
 typedef struct DataIter DataIter;
-// With shuffle, each epoch has an order of its own, made from seed and epoch alone.
+// With shuffle, each epoch has its own order, made from seed and epoch alone.
 DataIter *data_iter_new(const Dataset *data, int batch_size, bool shuffle, uint64_t seed);
 // To be called before the first data_iter_next() of each epoch; epochs count from 0. A pass that
 // was not finished is dropped.
 void data_iter_start(DataIter *iter, int epoch);
 // The next minibatch, or false at the end of the epoch. X and y belong to the iterator and stay
-// valid until the next call; copies that are still being made from them (device_copy) are waited
-// for before the memory is used again.
+// valid until the next call, which waits for copies that are still being made from them
+// (device_copy).
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y);
 // Begins epoch 0 and gets its first minibatch, for what needs no more than one.
 void data_iter_first(DataIter *iter, Tensor **X, Tensor **y);

@@ -1,13 +1,13 @@
-// safetensors.c: as strict as the reference, https://github.com/huggingface/safetensors. (Where the
-// two differ: test_safetensors.c, "as_the_reference".)
+// safetensors.c: reads and writes safetensors files, as strictly as the reference implementation,
+// https://github.com/huggingface/safetensors. (test_safetensors.c, "as_the_reference", has the
+// differences.)
 //
-// A file comes from anywhere, so nothing it says is believed: every number is compared with the
-// size of the file before memory is asked for, and each byte of the data belongs to one tensor.
+// Nothing that a file says is trusted: every number is compared with the size of the file before
+// memory is allocated, and each byte of the data must belong to exactly one tensor.
 #include "safetensors.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "other_format.h"
-#include "other_names.h"
+#include "other_files.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,6 +1,10 @@
-// safetensors.h: parameters in a file, in the format that PyTorch users know
+// safetensors.h: named tensors in a file, in the format that PyTorch users know
 // (huggingface/safetensors): 8 bytes of little-endian header length, a JSON header {"name":
 // {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..}, then the raw numbers.
+//
+// To write tensors, call safetensors_save(); to read them back, safetensors_load(). To look into a
+// file that you know nothing about, call safetensors_open(). For a network, call save_parameters()
+// and load_parameters() instead (checkpoints.h).
 #ifndef SAFETENSORS_H
 #define SAFETENSORS_H
 
@@ -18,14 +22,14 @@ void safetensors_save(const char *path, Tensor *const tensors[], int n);
 // away, with a warning.
 void safetensors_load(const char *path, Tensor *const tensors[], int n);
 
-// What a file may hold besides: integers (I64) without dimensions, as PyTorch's
-// num_batches_tracked, and texts by key (__metadata__), which other programs pass over.
+// What else a file may hold: integers (I64) without dimensions, such as PyTorch's
+// num_batches_tracked, and texts by key (__metadata__), which other programs ignore.
 typedef struct SafetensorsExtras {
     NamedCount *counts;
     int num_counts;
     const struct SafetensorsText { const char *key, *value; } * texts;
     int num_texts;
-    // In reading, tensors whose names begin with one of these (NULL at the end) are passed over.
+    // When reading, tensors whose names begin with one of these (NULL at the end) are ignored.
     const char *const *others;
 } SafetensorsExtras;
 void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
@@ -35,8 +39,7 @@ void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
 void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
                            SafetensorsExtras *extras);
 
-// For tests and tools that do not know what a file holds: all of it, on the host. die()s on a bad
-// file.
+// A whole file, on the host. safetensors_open() die()s if it is not a good one.
 typedef struct SafetensorsEntry {
     char *name;
     const char *dtype; // "F32" or "I64"

@@ -1,19 +1,83 @@
-// other_names.c: see other_names.h.
-#include "other_names.h"
+// other_files.c: what other programs write, by the bytes with which it begins; and what other
+// programs call parameters, by comparing names.
+#include "other_files.h"
 #include "common/base/error.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+// ---- formats ---------------------------------------------------------------------------------
+
+#define FROM_PYTORCH "in PyTorch: safetensors.torch.save_file(net.state_dict(), \"w.safetensors\")"
+#define FROM_NUMPY                                                                                 \
+    "in Python: safetensors.numpy.save_file(dict(numpy.load(\"w.npz\")), \"w.safetensors\")"
+#define FETCH    "what was fetched is not the file itself: fetch it again, by its own address"
+#define UNPACK   "unpack it first"
+#define ORIGINAL "give the original file"
+
+// A file of this kind begins with some bytes and has some others soon after them.
+// clang-format off
+static const struct {
+    const char *begins, *has;
+    OtherFormat format;
+} formats[] = {
+    {"PK\3\4", ".npy", {"a zip archive of NumPy arrays", FROM_NUMPY, UNPACK}},
+    {"PK\3\4", "", {"a zip archive, as torch.save() writes", FROM_PYTORCH, UNPACK}},
+    {"\x93NUMPY", "", {"a NumPy array", FROM_PYTORCH, ORIGINAL}},
+    {"\x89HDF", "", {"HDF5, as Keras writes", FROM_PYTORCH, ORIGINAL}},
+    {"GGUF", "", {"GGUF", FROM_PYTORCH, ORIGINAL}},
+    {"\x1f\x8b", "", {"packed by gzip", UNPACK, "it was packed twice: unpack it once"}},
+    {"BZh", "", {"packed by bzip2", UNPACK, UNPACK}},
+    {"\xfd" "7zXZ", "", {"packed by xz", UNPACK, UNPACK}},
+    {"\x28\xb5\x2f\xfd", "", {"packed by zstd", UNPACK, UNPACK}},
+    {"7z\xbc\xaf", "", {"packed by 7-zip", UNPACK, UNPACK}},
+    {"Rar!", "", {"packed by RAR", UNPACK, UNPACK}},
+    {"version https://git-lfs", "",
+     {"a pointer that git-lfs left in the file's place", "git lfs pull", "git lfs pull"}},
+    {"<", "", {"a web page", FETCH, FETCH}},
+    {"{", "", {"JSON text", "an index of several files? Save all in one: " FROM_PYTORCH, FETCH}},
+};
+// clang-format on
+
+static bool is_text(const char *first, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isprint((unsigned char)first[i]) && !isspace((unsigned char)first[i])) return false;
+    return n > 0;
+}
+
+OtherFormat other_format(const char *first, size_t n) {
+    // A pickle begins with its protocol, 2 to 5.
+    if (n > 2 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5)
+        return (OtherFormat){"a pickle, as old versions of torch.save() write", FROM_PYTORCH,
+                             ORIGINAL};
+    size_t blanks = 0; // as web pages may begin
+    while (blanks < n && isspace((unsigned char)first[blanks])) blanks++;
+    const char *at = first + blanks;
+    n -= blanks;
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        size_t length = strlen(formats[i].begins);
+        if (n >= length && memcmp(at, formats[i].begins, length) == 0 &&
+            memmem(at, n, formats[i].has, strlen(formats[i].has)))
+            return formats[i].format;
+    }
+    if (!is_text(at, n)) return (OtherFormat){0};
+    size_t line = 0;
+    while (line < n && at[line] != '\r' && at[line] != '\n') line++;
+    return (OtherFormat){xprintf("text that begins '%.*s'", (int)line, at), FETCH, FETCH};
+}
+
+// ---- names -----------------------------------------------------------------------------------
 
 static bool begins(const char *name, const char *prefix) {
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
 static bool all_begin(Names names, const char *prefix) {
-    for (int i = 0; i < names.n; i++)
-        if (!begins(names.list[i], prefix)) return false;
-    return names.n > 0;
+    int i = 0;
+    while (i < names.n && begins(names.list[i], prefix)) i++;
+    return names.n > 0 && i == names.n;
 }
 
 static bool has(Names names, const char *prefix, const char *name) {
