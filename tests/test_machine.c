@@ -250,7 +250,7 @@ DIES(NO_NAME, machine_parse("folder/a b.machine", whole))
 DIES(NO_NAME, machine_parse("\"a\".machine", whole))
 DIES(NO_NAME, machine_parse("a;b", whole))
 #define ALONE "rtx4090-pcie"
-DIES("a way has two different ends", machine_route(machine_find(ALONE), 3, 3))
+DIES("a route has two different ends", machine_route(machine_find(ALONE), 3, 3))
 DIES("the machine lacks a device", machine_route(machine_find(ALONE), 0, 8))
 DIES("the machine has fewer devices", machine_ports(machine_find(ALONE), 9))
 

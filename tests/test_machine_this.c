@@ -4,7 +4,6 @@
 
 #include "dies.h"
 #include "common/model/machine.h"
-#include "common/model/machine_this.h"
 
 static void assert_good(const double figures[], size_t n) {
     for (size_t i = 0; i < n; i++) assert_true(isfinite(figures[i]) && figures[i] > 0);

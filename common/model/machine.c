@@ -1,5 +1,5 @@
-// machine.c: how long a kernel takes on a machine, and which ways there are through it. (How its
-// file is read: machine_file.c.)
+// machine.c: how long a kernel takes on a machine, and which ports a copy passes. (machine_file.c
+// reads machines, machine_this.c measures one.)
 #include "machine.h"
 #include "common/base/error.h"
 
@@ -35,13 +35,14 @@ static double flop_per_second(const Machine *machine, KernelCost cost, bool tf32
     return part * (tf32 ? machine->tf32 : machine->fp32);
 }
 
-// A GPU's multiprocessors compute a product tile by tile, all of them side by side: a wave. The
-// last wave takes as long as the others, however few tiles are left; and so do the numbers of a
-// tile that lie beyond the edge of the result. Where there are fewer tiles than multiprocessors,
-// cuBLAS cuts the sums into parts, until each multiprocessor has a tile. Its smallest usual tile is
-// 64 x 64, of which a multiprocessor needs two at a time for its full rate: on an H100, cuBLAS cut
-// LeNet's (20,173056) times (173056,9) into 132 parts of one tile and took 62 us (see
-// kernels/cuda/conv2d.cu); at the rate of large products two tiles would take 55.
+// The FLOP of a product, with what a GPU wastes. Its multiprocessors compute tiles of the result
+// side by side, a wave of them at a time. The last wave takes as long as the others, even if few
+// tiles are left, and a tile takes as long if a part of it lies beyond the edge of the result.
+// Where there are fewer tiles than multiprocessors, cuBLAS cuts the sums into parts, until each
+// multiprocessor has a tile. Its smallest usual tile is 64 x 64, and a multiprocessor needs two at
+// a time for its full rate. (On an H100, cuBLAS cut LeNet's (20,173056) times (173056,9) into 132
+// parts of one tile and took 62 us, see kernels/cuda/conv2d.cu; at the rate of large products two
+// tiles would take 55.)
 static double waves_flop(int multiprocessors, Products p) {
     enum { SIDE = 64, AT_A_TIME = 2 };
     double tiles = ceil(p.rows / SIDE) * ceil(p.columns / SIDE);
@@ -101,11 +102,11 @@ static Place place_of(const Machine *machine, int device) {
     return (Place){device / machine->devices, device % machine->devices};
 }
 
-// ---- ways ------------------------------------------------------------------------------------
+// ---- routes ----------------------------------------------------------------------------------
 
-// (As share it has the port's bandwidth, until the slowest one's is known: machine_route().)
+// (Until machine_route() knows the slowest port, `share` holds the port's bandwidth.)
 static void pass(const Machine *machine, Route *route, int host, int port, double bandwidth) {
-    CHECK(route->num_ports < MAX_PORTS, "a way has at most MAX_PORTS ports");
+    CHECK(route->num_ports < MAX_PORTS, "a route has at most MAX_PORTS ports");
     route->ports[route->num_ports++] = (PortUse){host * ports_of_host(machine) + port, bandwidth};
     route->link.bandwidth = fmin(route->link.bandwidth, bandwidth);
 }
@@ -192,7 +193,7 @@ static Route between(const Machine *machine, Place from, Place to) {
 }
 
 Route machine_route(const Machine *machine, int from, int to) {
-    CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a way has two different ends");
+    CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a route has two different ends");
     CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
     Place here = place_of(machine, from), there = place_of(machine, to);
     Route route = to == HOST_MEMORY     ? to_host(machine, here)
@@ -209,7 +210,7 @@ Route machine_route(const Machine *machine, int from, int to) {
 
 static void print_machine(FILE *out, const Machine *machine) {
     static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "by host", "mesh"};
-    const double no_device_has = 1e18; // FLOP/s: so much stands in the file of one that is free
+    const double no_device_has = 1e18; // FLOP/s: files write more than this for "no limit"
     char fp32[32] = "no limit", link[32] = "-", network[32] = "-";
     if (machine->fp32 < no_device_has) snprintf(fp32, sizeof fp32, "%.3g", machine->fp32 / 1e12);
     if (machine->devices > 1)

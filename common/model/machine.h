@@ -1,11 +1,15 @@
-// machine.h: machines to tell time on, that need not be there.
+// machine.h: machines whose time can be modelled, without having one.
+//
+// To get a machine, call machine_find(). To ask what it takes, call machine_kernel_seconds() for a
+// kernel and machine_route() for a copy. To let a program's work pass on it, start the modelled
+// clock (modelled_clock.h).
 //
 // A machine is some hosts with some devices each: how fast a device computes, how fast its memory
-// is, what a launch costs the host, and which ways there are between devices. Each is a small text
-// file of lines "field value unit", with # before comments; those in common/model/machines/ are
-// built into the programs, and a file of one's own can be given by its path. What the fields mean
-// is said below; where a figure comes from, in the files. `--machine print:NAME` prints one, and
-// `--machine print:this` measures the computer at hand and prints what it found (machine_this.h).
+// is, what a launch costs the host, and how devices are connected. Each is a small text file of
+// lines "field value unit", with # before comments; those in common/model/machines/ are built into
+// the programs, and your own file can be given by its path. The fields are listed below; where a
+// figure comes from, is said in the files. `--machine print:NAME` prints one, and `--machine
+// print:this` measures this computer and prints what it found.
 //
 //     about             a line of English
 //     devices           8                          # of a host
@@ -52,7 +56,7 @@ typedef enum {
     NUM_LINK_KINDS
 } LinkKind;
 
-// A way that bytes take. Times in seconds, rates in bytes per second, each way.
+// A path that bytes take. Times in seconds, rates in bytes per second, each way.
 typedef struct Link {
     double bandwidth, latency;
 } Link;
@@ -88,7 +92,7 @@ typedef struct Machine {
 
 // By name, or from a file if `name` has a '/' or a '.' in it. die()s with file, line and field, and
 // with what was expected there; die_usage()s if no machine has this name. The machine lives as long
-// as the program: the same name gives the same one.
+// as the program, and the same name gives the same one.
 const Machine *machine_find(const char *name);
 // A table of those that are built in.
 void machine_list(FILE *out);
@@ -101,11 +105,24 @@ extern const MachineFile machine_files[];
 const char *machine_text(const char *name);
 // "60MB" or "40 GB", a size as in the files: bytes. NAN if the text is none, or no device has that.
 double machine_bytes(const char *text);
-// As find, of a text that stands for the file `name`; each time a new one.
+// A new machine from the text of such a file; messages call it `name`.
 const Machine *machine_parse(const char *name, const char *text);
 
+// Measures, in about two seconds, the computer at hand, and writes down what it found as the text
+// of a machine file, each figure with how it was found; to be given to machine_parse() and to
+// free(). Its devices are of the kind that devices_init() chose. A CPU device has that many
+// threads, at least 1 (a GPU ignores it). The machine has as many devices as then have cores of
+// their own, but at least `devices`. Cores share caches and memory, so `devices` of those with
+// cores of their own compute at the same time while they are measured; 0: all of them. Other
+// programs that run at the same time make it look slower than it is.
+//
+// To be called before the first device is opened; ends with devices_close().
+char *machine_this(int threads, int devices);
+// How many devices with so many threads have cores of their own, or a GPU; at least 1.
+int devices_that_fit(int threads);
+
 // The same machine, but parts of it cost nothing: the time that a step then saves is what those
-// parts cost. Stop the clock before the machine goes.
+// parts cost. Stop the clock before the returned machine goes out of scope.
 typedef enum {
     FREE_MEMORY = 1,  // a device has as much as it needs
     FREE_LINKS = 2,   // copies take no time
@@ -117,15 +134,15 @@ Machine machine_with_free(const Machine *machine, unsigned parts); // FREE_LINKS
 bool machine_has_devices(const Machine *machine, int count);
 
 // Seconds that a device needs for a kernel, without what each launch takes: as long as its
-// arithmetic or its bytes take, whichever is more (the roofline), and what is moved besides. On a
-// GPU a product goes in waves; see machine.c.
+// arithmetic or its bytes take, whichever is more (the roofline), plus what is moved besides. On a
+// GPU a product runs in waves; see machine.c.
 double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, bool tf32);
-// Whose kernels it runs unless told otherwise: ours.
+// Whose kernels it runs, unless a framework's are asked for: ours, on a GPU or on a CPU.
 Software machine_software(const Machine *machine);
 
-// The way from one device to another. Ports that it passes are numbered 0..machine_ports()-1; each
-// carries one copy at a time, in one direction, and is free for the next as soon as its own
-// bandwidth allows. Device d is on host d / machine->devices.
+// The route from one device to another. The ports that it passes are numbered 0 to
+// machine_ports()-1. Each carries one copy at a time, in one direction, and is free for the next as
+// soon as its own bandwidth allows. Device d is on host d / machine->devices.
 //
 //     switch      out of one device, into the other
 //     mesh        the one between the two; by PCIe if there is none

@@ -1,5 +1,5 @@
-// machine_file.c: a text of lines "field value unit" becomes a machine, or a message that says what
-// is wrong with it and where.
+// machine_file.c: turns a text of lines "field value unit" into a machine, or ends with a message
+// that says what is wrong and where. A table has the fields, their units and their places.
 #include "machine.h"
 #include "common/base/error.h"
 
@@ -19,11 +19,11 @@ enum {
 
 // ---- units -----------------------------------------------------------------------------------
 
-// PART is of a whole; SPEEDUP is compared with something, and may be above 100 %.
+// A PART is at most 100 %; a SPEEDUP may be above.
 typedef enum { NONE, COUNT, COUNT_OR_0, BYTES, RATE, FLOPS, TIME, PART, SPEEDUP } Quantity;
 
-// A number is multiplied by the first factor and divided by the second: 3 us is then the nearest
-// there is to 3e-6.
+// A number is multiplied by the first factor and divided by the second, so that 3 us becomes the
+// double that is nearest to 3e-6.
 typedef struct Unit {
     const char *name;
     Quantity quantity;
@@ -41,9 +41,9 @@ static const Unit units[] = {
 };
 enum { NUM_UNITS = sizeof units / sizeof units[0] };
 
-// What a machine may have. Slower or smaller than that is nothing there is: the figure or its unit
-// is a mistake, and times would become infinite. But something may be as good as free, to see what
-// the rest takes.
+// What a machine may have. Nothing real is slower or smaller: the figure or its unit would be a
+// mistake, and times would become infinite. But parts may be as good as free, to show what the rest
+// takes.
 static const struct {
     double least, most;
     const char *text;
@@ -76,7 +76,7 @@ double machine_bytes(const char *text) {
     return number * unit->times;
 }
 
-// "a, b, c" with one more at the end, or with blanks between; the string before is freed.
+// The words with one more at the end: "a, b, c". The old string is freed.
 static char *append(char *words, const char *between, const char *word) {
     char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
     free(words);
@@ -92,8 +92,8 @@ static char *unit_names(Quantity quantity) {
 
 // ---- fields ----------------------------------------------------------------------------------
 
-// A number of the file, and its place in a Machine: that of an int if it is a COUNT, else of a
-// double. One that may be missing is at the end of its line.
+// A number of the file, and the offset in Machine where it goes: of an int for a COUNT, else of a
+// double. A value that may be missing is the last of its line.
 typedef struct Value {
     Quantity quantity;
     size_t place;
@@ -102,7 +102,7 @@ typedef struct Value {
 
 enum { MOST_VALUES = 3 }; // in a line
 
-// DEPENDS: see check_whole(). A KIND is no field, but what stands after `link`.
+// DEPENDS: check_whole() decides. A KIND is not a field, but the word after `link`.
 typedef enum { NEEDED, OPTIONAL, DEPENDS, MANY, KIND } Need;
 
 typedef struct Field {
@@ -115,7 +115,7 @@ typedef struct Field {
 // clang-format off
 #define IS(quantity, member) {quantity, offsetof(Machine, member), false}
 #define LINK(member)         {IS(RATE, member.bandwidth), IS(TIME, member.latency)}
-// In fp32, and maybe in tf32.
+// In fp32, and perhaps in tf32.
 #define EFFICIENCY(quantity, kind)                                                                 \
     {IS(quantity, efficiency[kind]), {quantity, offsetof(Machine, tf32_efficiency[kind]), true}}
 // Forward, backward to the input, and to the parameters.
@@ -123,7 +123,7 @@ typedef struct Field {
     {IS(SPEEDUP, convolution[form][PASS_FORWARD]), IS(SPEEDUP, convolution[form][PASS_INPUT]),     \
      IS(SPEEDUP, convolution[form][PASS_PARAMS])}
 
-// `about`, `link` and `pair` are read by functions of their own.
+// (`about`, `link` and `pair` have their own functions.)
 static const Field fields[] = {
     {"about", NEEDED, "about eight GPUs on a switch", {{0}}},
     {"devices", NEEDED, "devices 8", {IS(COUNT, devices)}},
@@ -168,7 +168,7 @@ static int find(const char *name, bool is_kind) {
     return id;
 }
 
-// ---- the place in the text, and what is wrong there --------------------------------------------
+// ---- messages: where in the text, and what is wrong there -------------------------------------
 
 typedef struct Reader {
     Machine *machine;
@@ -200,7 +200,7 @@ static int line_of(const Reader *reader, const char *name) {
     return reader->line_of[find(name, false)];
 }
 
-// The reader at the field of an earlier line, to say something about it.
+// Moves the reader back to an earlier line, for a message about that one.
 static Reader *back_at(Reader *reader, const char *name) {
     set_field(reader, find(name, false));
     reader->line = line_of(reader, name);
@@ -249,18 +249,15 @@ static double read_quantity(Reader *reader, Quantity quantity) {
     return value;
 }
 
-static void read_value(Reader *reader, Value value) {
-    void *place = (char *)reader->machine + value.place;
-    if (value.may_be_missing && reader->used == reader->num_words) return;
-    if (value.quantity == COUNT || value.quantity == COUNT_OR_0)
-        *(int *)place = read_count(reader, (int)ranges[value.quantity].least, MOST_DEVICES);
-    else
-        *(double *)place = read_quantity(reader, value.quantity);
-}
-
 static void read_values(Reader *reader, const Value values[MOST_VALUES]) {
-    for (int i = 0; i < MOST_VALUES; i++)
-        if (values[i].quantity != NONE) read_value(reader, values[i]);
+    for (const Value *v = values; v < values + MOST_VALUES && v->quantity != NONE; v++) {
+        void *place = (char *)reader->machine + v->place;
+        if (v->may_be_missing && reader->used == reader->num_words) continue;
+        if (v->quantity == COUNT || v->quantity == COUNT_OR_0)
+            *(int *)place = read_count(reader, (int)ranges[v->quantity].least, MOST_DEVICES);
+        else
+            *(double *)place = read_quantity(reader, v->quantity);
+    }
 }
 
 // ---- lines -----------------------------------------------------------------------------------
@@ -297,8 +294,7 @@ static void read_pair(Reader *reader) {
     machine->link.bandwidth = fmax(machine->link.bandwidth, bandwidth);
 }
 
-// die()s if there is something that is no text. Only what is said about a figure, its comment, may
-// have letters that ASCII lacks.
+// die()s if there is a byte that is not text. Only comments may have letters beyond ASCII.
 static void check_bytes(const Reader *reader, const char *line) {
     bool in_comment = false;
     for (const char *at = line; *at; at++) {
@@ -319,32 +315,26 @@ static _Noreturn void no_field(const Reader *reader, const char *word) {
         reader->line, word);
 }
 
-static void find_field(Reader *reader, const char *word) {
-    int id = find(word, false);
-    if (id == NUM_FIELDS) no_field(reader, word);
-    set_field(reader, id);
-    if (reader->line_of[id] && fields[id].need != MANY)
-        wrong(reader, "it stands in line %d, too", reader->line_of[id]);
-    reader->line_of[id] = reader->line;
-}
-
-static void split_words(Reader *reader, char *line) {
-    reader->num_words = 0;
-    reader->used = 0;
-    for (char *word; (word = strsep(&line, " \t\r"));)
-        if (*word) reader->words[reader->num_words++] = word;
-}
-
 static void read_line(Reader *reader, char *line) {
     check_bytes(reader, line);
     line[strcspn(line, "#")] = '\0';
     if (strlen(line) > LONGEST_LINE)
         die("only comments may be longer", "%s:%d: the line has %zu characters, %d are expected",
             reader->file, reader->line, strlen(line), LONGEST_LINE);
-    split_words(reader, line);
+    reader->num_words = 0;
+    for (char *word; (word = strsep(&line, " \t\r"));)
+        if (*word) reader->words[reader->num_words++] = word;
     if (reader->num_words == 0) return;
-    const char *name = reader->words[reader->used++];
-    find_field(reader, name);
+
+    const char *name = reader->words[0];
+    int id = find(name, false);
+    if (id == NUM_FIELDS) no_field(reader, name);
+    set_field(reader, id);
+    if (reader->line_of[id] && fields[id].need != MANY)
+        wrong(reader, "it stands in line %d, too", reader->line_of[id]);
+    reader->line_of[id] = reader->line;
+
+    reader->used = 1;
     if (strcmp(name, "about") == 0)
         read_about(reader);
     else if (strcmp(name, "link") == 0)
@@ -366,21 +356,26 @@ static void need_field(const Reader *reader, const char *name, const char *why) 
             "%s: the field '%s' is missing%s%s", reader->file, name, *why ? ": " : "", why);
 }
 
-static void check_mesh(Reader *reader) {
+// What depends on other fields: whether they are needed, and their values if they are missing.
+static void check_whole(Reader *reader) {
     Machine *machine = reader->machine;
-    if (line_of(reader, "pair") && machine->links != LINKS_MESH)
-        wrong(back_at(reader, "pair"), "expected 'link mesh', too");
-    if (machine->links != LINKS_MESH) return;
-    if (machine->devices > MOST_IN_MESH)
-        wrong(back_at(reader, "devices"), "expected at most %d with 'link mesh'", MOST_IN_MESH);
-    need_field(reader, "pair", "a mesh has pairs of devices");
-}
+    const char *by_pcie = "devices reach each other by PCIe";
+    for (int id = 0; id < NUM_FIELDS; id++)
+        if (fields[id].need == NEEDED) need_field(reader, fields[id].name, "");
 
-static void check_roots(Reader *reader) {
-    Machine *machine = reader->machine;
+    if (machine->devices > 1) need_field(reader, "link", "there are several devices");
+    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // of the only device
+    if (machine->links != LINKS_MESH && line_of(reader, "pair"))
+        wrong(back_at(reader, "pair"), "expected 'link mesh', too");
+    if (machine->links == LINKS_MESH) {
+        if (machine->devices > MOST_IN_MESH)
+            wrong(back_at(reader, "devices"), "expected at most %d with 'link mesh'", MOST_IN_MESH);
+        need_field(reader, "pair", "a mesh has pairs of devices");
+    }
+
     if (machine->links != LINKS_SWITCH && machine->devices > 1) {
-        need_field(reader, "devices_per_root", "devices reach each other by PCIe");
-        need_field(reader, "root_bandwidth", "devices reach each other by PCIe");
+        need_field(reader, "devices_per_root", by_pcie);
+        need_field(reader, "root_bandwidth", by_pcie);
     }
     if (!line_of(reader, "devices_per_root")) machine->devices_per_root = 1;
     if (!line_of(reader, "root_bandwidth")) machine->root_bandwidth = machine->host_link.bandwidth;
@@ -389,34 +384,20 @@ static void check_roots(Reader *reader) {
               machine->devices);
     if (machine->links == LINKS_TREE || machine->links == LINKS_HOST)
         machine->link = machine->host_link; // there is no other
-}
 
-// What is said of all convolutions holds for those of which nothing else is said.
-static void fill_in_convolutions(Machine *machine) {
+    if (machine->cards > 0) need_field(reader, "network", "there are network cards");
+    if (machine->cards == 0 && line_of(reader, "network"))
+        wrong(back_at(reader, "network"),
+              "expected the number of network cards in a line 'cards', too");
+    if (machine->tf32 == 0) machine->tf32 = machine->fp32;
     for (int form = 0; form < NUM_FORMS; form++)
         for (int pass = 0; pass < NUM_PASSES; pass++)
             if (machine->convolution[form][pass] == 0)
                 machine->convolution[form][pass] = machine->efficiency[COST_CONVOLUTION];
 }
 
-static void check_whole(Reader *reader) {
-    Machine *machine = reader->machine;
-    for (int id = 0; id < NUM_FIELDS; id++)
-        if (fields[id].need == NEEDED) need_field(reader, fields[id].name, "");
-    if (machine->devices > 1) need_field(reader, "link", "there are several devices");
-    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // of the only device
-    check_mesh(reader);
-    check_roots(reader);
-    if (machine->cards > 0) need_field(reader, "network", "there are network cards");
-    if (machine->cards == 0 && line_of(reader, "network"))
-        wrong(back_at(reader, "network"),
-              "expected the number of network cards in a line 'cards', too");
-    if (machine->tf32 == 0) machine->tf32 = machine->fp32;
-    fill_in_convolutions(machine);
-}
-
-// "mine" of "folder/mine.machine", as far as there is room. The name becomes a field of CSV files,
-// a word in lists of machines, and a title.
+// "mine" of "folder/mine.machine", shortened if need be. The name is used in CSV files, in lists of
+// machines and in titles.
 static void set_name(Machine *machine, const char *file) {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     const char *dot = strrchr(name, '.');
@@ -428,10 +409,10 @@ static void set_name(Machine *machine, const char *file) {
     snprintf(machine->name, sizeof machine->name, "%.*s", length, name);
 }
 
-// All machines, so that each is there as long as the program.
+// All machines; they live as long as the program.
 static struct Kept {
     Machine machine;
-    char *found_as; // what machine_find() was asked for; NULL: it came from machine_parse() alone
+    char *found_as; // the name given to machine_find(); NULL: it came from machine_parse() alone
     struct Kept *next;
 } * kept;
 

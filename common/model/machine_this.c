@@ -1,17 +1,16 @@
-// machine_this.c: how fast is this computer? See machine_this.h.
+// machine_this.c: measures this computer, and writes down what it found as a machine file.
 //
-// What else a computer does can only make it slower, so of several measurements the shortest one is
-// taken; and as it may be busy for a second, all kernels are measured in turns. But what devices do
-// to each other belongs to the machine: cores share caches, memory and sometimes arithmetic, so all
-// that will compute at the same time are measured at the same time.
-#include "machine_this.h"
+// Other programs can only make a measurement longer, so the shortest of several counts. A computer
+// may be busy for a second, so all kernels are measured in turns. But what devices do to each other
+// belongs to the machine: cores share caches, memory and sometimes arithmetic, so devices that will
+// compute at the same time are measured at the same time.
 #include "common/device/backend.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "common/device/graph.h"
+#include "common/device/trace.h"
 #include "kernels/cpu/cpu.h"
 #include "machine.h"
-#include "common/device/trace.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +27,8 @@ enum {
     COUNT = 400,      // pieces of work that a queue has room for
 };
 static const double ALL_ROUNDS = 1.2; // seconds
-// Seconds of a kernel, to be measured well. Where others want the cores, too, what takes longer
-// than a few of these is always interrupted.
+// Seconds that a kernel should take: less is hard to measure, and on a busy computer much more is
+// always interrupted.
 static const double LONG_ENOUGH = 1e-3;
 
 // A kernel that is measured.
@@ -64,7 +63,7 @@ static void enqueue_probe(Device *device, const Probe *probe) {
     queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
 }
 
-// What is traced ends now; the mean of that many pieces of work.
+// Ends a trace of that many pieces of work, and returns their mean seconds.
 static double mean_of_trace(int expected) {
     int count;
     double sum = 0;
@@ -79,14 +78,6 @@ static double seconds_of(Device *device, const Probe *probe) {
     trace_begin();
     enqueue_probe(device, probe);
     return mean_of_trace(1);
-}
-
-// The same by all at the same time.
-static double seconds_of_all(const Benches *all, int probe) {
-    trace_begin();
-    for (int i = 0; i < all->num_busy; i++)
-        enqueue_probe(all->busy[i].device, &all->busy[i].probes[probe]);
-    return mean_of_trace(all->num_busy);
 }
 
 static Probe probe_of(KernelId kernel, const void *args, size_t size) {
@@ -104,8 +95,8 @@ static void add_probe(Bench *b, Probe probe) {
     b->probes[b->num_probes++] = probe;
 }
 
-// Whether the device is done so soon that more work should be measured. (The first time it gets
-// memory for the kernel.)
+// Whether the device is done so soon that more work should be measured. (The first launch does not
+// count: it allocates memory.)
 static bool is_short(const Bench *b, Probe probe) {
     seconds_of(b->device, &probe);
     return seconds_of(b->device, &probe) < LONG_ENOUGH;
@@ -115,15 +106,8 @@ static Probe product(const Bench *b, int n) {
     return PROBE(gemm, .A = b->X, .B = b->dY, .C = b->out, .M = n, .N = n, .K = n);
 }
 
-static int enough_rows(const Bench *b) {
-    enum { SMALLEST = 384, LARGEST = 2048 };
-    int n = SMALLEST;
-    while (n < LARGEST && is_short(b, product(b, n))) n *= 2;
-    return n;
-}
-
-// Layers as usual networks have them: at their beginning with many pixels, at their end with many
-// channels. With the fewest images that are measured.
+// Layers of usual networks: with many pixels at the beginning, with many channels at the end. N is
+// the smallest number of images that is measured.
 static const struct {
     struct conv2d_shape s;
     bool pooled;
@@ -150,14 +134,6 @@ static Probe convolution(const Bench *b, int layer, ConvolutionPass pass, int im
                  .pooled = pooled);
 }
 
-static int enough_images(const Bench *b, int layer) {
-    const struct conv2d_shape *s = &layers[layer].s;
-    int X = s->C * s->H * s->W, Y = s->M * s->out_h * s->out_w, most = FLOATS / (X > Y ? X : Y);
-    int n = s->N;
-    while (2 * n <= most && is_short(b, convolution(b, layer, PASS_FORWARD, n))) n *= 2;
-    return n;
-}
-
 // What a network with batch norm does between convolutions.
 static void add_elements(Bench *b) {
     enum { C = 64, S = 32 * 32, N = FLOATS / (C * S) };
@@ -175,10 +151,19 @@ static void add_elements(Bench *b) {
     add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
 }
 
-// With so much work that it keeps the first device busy for a while. The product comes first.
+// With enough work to keep the first device busy for a while. The product comes first.
 static void add_probes(const Benches *all) {
-    int rows = enough_rows(all->busy), images[NUM_LAYERS];
-    for (int i = 0; i < NUM_LAYERS; i++) images[i] = enough_images(all->busy, i);
+    const Bench *first = all->busy;
+    int rows = 384, most_rows = 2048, images[NUM_LAYERS];
+    while (rows < most_rows && is_short(first, product(first, rows))) rows *= 2;
+    for (int i = 0; i < NUM_LAYERS; i++) {
+        const struct conv2d_shape *s = &layers[i].s;
+        int X = s->C * s->H * s->W, Y = s->M * s->out_h * s->out_w, most = FLOATS / (X > Y ? X : Y);
+        images[i] = s->N;
+        while (2 * images[i] <= most &&
+               is_short(first, convolution(first, i, PASS_FORWARD, images[i])))
+            images[i] *= 2;
+    }
     for (Bench *b = all->busy; b < all->busy + all->num_busy; b++) {
         add_probe(b, product(b, rows));
         for (int i = 0; i < NUM_LAYERS; i++)
@@ -192,15 +177,19 @@ static void measure_probes(const Benches *all) {
     double begin = seconds_now();
     Bench *first = &all->busy[0];
     for (int round = 0; round < LEAST_ROUNDS || seconds_now() - begin < ALL_ROUNDS; round++)
-        for (int i = 0; i < first->num_probes; i++)
-            first->probes[i].seconds = fmin(first->probes[i].seconds, seconds_of_all(all, i));
+        for (int p = 0; p < first->num_probes; p++) { // by all devices at the same time
+            trace_begin();
+            for (int i = 0; i < all->num_busy; i++)
+                enqueue_probe(all->busy[i].device, &all->busy[i].probes[p]);
+            first->probes[p].seconds = fmin(first->probes[p].seconds, mean_of_trace(all->num_busy));
+        }
 }
 
 // ---- small things ----------------------------------------------------------------------------
 //
-// How long does the host need to enqueue a kernel, and how long the device to do it, if there is
-// nothing to do in it? The two work at the same time; so the device is held up until the host is
-// done.
+// How long does the host need to enqueue a kernel in which there is nothing to do, and how long
+// does the device need to run it? The two work at the same time, so the device is held up until the
+// host is done.
 
 static void wait_for_host(void *host_is_busy) {
     mutex_lock(host_is_busy);
@@ -239,7 +228,7 @@ static Small once(const Benches *all, Enqueue *enqueue) {
     double enqueued = seconds_now();
     mutex_unlock(&host_is_busy);
     synchronize(device);
-    double done = fmax(seconds_now(), enqueued + 1e-9); // whatever the clock's steps are
+    double done = fmax(seconds_now(), enqueued + 1e-9); // never 0, however coarse the clock is
     return (Small){(enqueued - begin) / COUNT, (done - enqueued) / COUNT};
 }
 
@@ -249,8 +238,8 @@ static Small small(const Benches *all, Enqueue *enqueue) {
     return best;
 }
 
-// The same with all the kernels in one graph: of the whole graph the host's, of a kernel in it the
-// device's.
+// The same with all kernels in one graph: the host's seconds for the whole graph, the device's for
+// each kernel.
 static Small in_graph(const Benches *all) {
     Device *device = all->busy->device;
     graph_begin(&device, 1);
@@ -290,7 +279,7 @@ static float *buffer(Device *device, size_t n) {
     return device_alloc_for(device, sizeof(float) * n, MEMORY_OTHER);
 }
 
-// (No zeros, and nothing that becomes tiny: a CPU is slow then.)
+// (Not with zeros or values that become tiny, because CPUs compute slowly with those.)
 static float *filled(Device *device, size_t n, float value) {
     float *x = buffer(device, n);
     launch(device, fill, .x = x, .value = value, .n = n);
@@ -307,12 +296,7 @@ static void open_bench(Bench *b, int number, int threads) {
     b->pooled = (unsigned char *)filled(b->device, FEW, 0);
 }
 
-static void close_bench(Bench *b) {
-    float *buffers[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
-    for (int i = 0; i < 5; i++) device_free(b->device, buffers[i]);
-}
-
-// GPUs do not disturb each other: one of them is busy.
+// GPUs do not disturb each other, so only one of them is busy.
 static Benches open_benches(int threads, int busy) {
     Benches all = {.num_busy = num_gpus() > 0 ? 1 : busy < MOST_BUSY ? busy : MOST_BUSY};
     all.busy = xcalloc((size_t)all.num_busy, sizeof *all.busy);
@@ -328,7 +312,11 @@ static Benches open_benches(int threads, int busy) {
 }
 
 static void close_benches(Benches *all) {
-    for (int i = 0; i < all->num_busy; i++) close_bench(&all->busy[i]);
+    for (int i = 0; i < all->num_busy; i++) {
+        Bench *b = &all->busy[i];
+        float *buffers[] = {b->X, b->dY, b->W, b->out, (float *)b->pooled};
+        for (int f = 0; f < 5; f++) device_free(b->device, buffers[f]);
+    }
     device_free(all->other, all->copied);
     device_free(host(), all->on_host);
     free(all->busy);
@@ -336,8 +324,8 @@ static void close_benches(Benches *all) {
     ledger_reset(); // these copies were not the program's
 }
 
-// Of all probes of a kind together, per second: their FLOP, or bytes where these count. With a
-// form, only of convolutions of this form and pass.
+// FLOP per second of all probes of a kind together; for COST_ELEMENTS, bytes per second. If a form
+// is given (>= 0), only convolutions of this form and pass count.
 static double rate(const Bench *b, CostKind kind, int form, int pass) {
     double work = 0, seconds = 0;
     for (const Probe *p = b->probes; p < b->probes + b->num_probes; p++) {
@@ -349,42 +337,30 @@ static double rate(const Bench *b, CostKind kind, int form, int pass) {
     return work / seconds;
 }
 
-// The fastest way through memory.
-static double best_bandwidth(const Bench *b) {
-    double best = 0;
+static void write_kernels(FILE *out, const Benches *all) {
+    static const char *const forms[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
+    const Bench *b = all->busy;
+    double peak = rate(b, COST_PRODUCT, -1, -1), bandwidth = 0;
     for (const Probe *p = b->probes; p < b->probes + b->num_probes; p++)
-        if (p->cost.kind == COST_ELEMENTS) best = fmax(best, p->cost.bytes / p->seconds);
-    return best;
-}
-
-static double tf32_rate(const Benches *all) {
-    const Probe *product = &all->busy->probes[0];
-    double best = INFINITY;
-    for (int i = 0; i < REPEATS; i++) best = fmin(best, seconds_of(all->other, product));
-    return product->cost.flop / best;
-}
-
-static void write_convolutions(FILE *out, const Bench *b, double peak) {
-    static const char *const names[NUM_FORMS] = {"3x3", "large", "plain", "thin"};
+        if (p->cost.kind == COST_ELEMENTS) bandwidth = fmax(bandwidth, p->cost.bytes / p->seconds);
+    fprintf(out,
+            "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
+            peak / 1e9);
+    if (num_gpus() > 0) {
+        double seconds = INFINITY;
+        for (int i = 0; i < REPEATS; i++)
+            seconds = fmin(seconds, seconds_of(all->other, &b->probes[0]));
+        fprintf(out, "tf32              %.4g GFLOP/s\n", b->probes[0].cost.flop / seconds / 1e9);
+    }
+    fprintf(out, "product           100 %%\n");
     fprintf(out, "convolution       %.4g %%     # all of the following\n",
             100 * rate(b, COST_CONVOLUTION, -1, -1) / peak);
     for (int form = 0; form < NUM_FORMS; form++) {
-        fprintf(out, "convolution_%-5s", names[form]);
+        fprintf(out, "convolution_%-5s", forms[form]);
         for (int pass = 0; pass < NUM_PASSES; pass++)
             fprintf(out, " %.4g %%", 100 * rate(b, COST_CONVOLUTION, form, pass) / peak);
         fprintf(out, "\n");
     }
-}
-
-static void write_kernels(FILE *out, const Benches *all) {
-    const Bench *b = all->busy;
-    double peak = rate(b, COST_PRODUCT, -1, -1), bandwidth = best_bandwidth(b);
-    fprintf(out,
-            "fp32              %.4g GFLOP/s # of a product of matrices: the peak is not known\n",
-            peak / 1e9);
-    if (num_gpus() > 0) fprintf(out, "tf32              %.4g GFLOP/s\n", tf32_rate(all) / 1e9);
-    fprintf(out, "product           100 %%\n");
-    write_convolutions(out, b, peak);
     fprintf(out, "elements          %.4g %%     # batch norm, ReLU and addition together\n",
             100 * rate(b, COST_ELEMENTS, -1, -1) / bandwidth);
     fprintf(out, "memory_bandwidth  %.4g GB/s   # the fastest of these\n", bandwidth / 1e9);
@@ -415,15 +391,26 @@ static void write_links(FILE *out, const Benches *all, int devices) {
             1e6 * small(all, enqueue_read).device, how);
 }
 
-static void write_devices(FILE *out, const Benches *all, int threads, int devices, int fit) {
-    const Device *device = all->busy->device;
+char *machine_this(int threads, int devices) {
+    CHECK(threads > 0, "a device has one core at least");
+    int fit = devices_that_fit(threads), busy = devices > 0 && devices < fit ? devices : fit;
+    if (devices < fit) devices = fit;
+    Benches all = open_benches(threads, busy);
+    const Device *device = all.busy->device;
     bool gpu = num_gpus() > 0;
+    char *text;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) die("close other programs", "out of memory");
+    measure_probes(&all);
     fprintf(out,
             "# What each field means is said in common/model/machine.h. The best of several "
             "measurements,\n# of %d device%s at the same time.\n",
-            all->num_busy, all->num_busy == 1 ? "" : "s");
-    fprintf(out, "about             this computer, measured: %s", gpu ? "GPUs\n" : "");
-    if (!gpu)
+            all.num_busy, all.num_busy == 1 ? "" : "s");
+    fprintf(out, "about             this computer, measured: ");
+    if (gpu)
+        fprintf(out, "GPUs\n");
+    else
         fprintf(out, "%s, %d thread%s a device\n", cpu_instruction_set()->what, threads,
                 threads == 1 ? "" : "s");
     fprintf(out, "devices           %d          # %d of them with %s of their own\n", devices, fit,
@@ -431,19 +418,6 @@ static void write_devices(FILE *out, const Benches *all, int threads, int device
     fprintf(out, "memory            %.4g GB%s\n",
             device->backend->memory(device) / (gpu ? 1 : fit) / 1e9,
             gpu ? "" : "   # their share of this computer's");
-}
-
-char *machine_this(int threads, int devices) {
-    CHECK(threads > 0, "a device has one core at least");
-    int fit = devices_that_fit(threads), busy = devices > 0 && devices < fit ? devices : fit;
-    if (devices < fit) devices = fit;
-    Benches all = open_benches(threads, busy);
-    measure_probes(&all);
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out) die("close other programs", "out of memory");
-    write_devices(out, &all, threads, devices, fit);
     write_kernels(out, &all);
     write_launches(out, &all);
     write_links(out, &all, devices);

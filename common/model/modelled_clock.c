@@ -1,4 +1,5 @@
-// modelled_clock.c: see modelled_clock.h.
+// modelled_clock.c: is told by the device layer of all work (modelled_hooks.h), reckons what it
+// takes on the machine, and hands it to the simulation.
 #include "modelled_clock.h"
 #include "common/base/error.h"
 #include "common/device/modelled_hooks.h"
@@ -29,14 +30,14 @@ static struct {
 
 // ---- what is what ----------------------------------------------------------------------------
 
-// Device i of the machine; -1: none of its (a CPU device beside GPUs).
+// Its number on the machine; -1 if it is none of the machine's devices (a CPU device beside GPUs).
 static int number_of(const Device *device) {
     if (!device->backend) return HOST_MEMORY;
     if (device->id < MAX_DEVICES) return device->id;
     return device->id >= FIRST_MODEL_ID ? device->id - FIRST_MODEL_ID : -1;
 }
 
-// (Devices without values may be more than this machine has: they were opened for another one.)
+// (There may be more devices without values than this machine has, opened for another one.)
 static bool is_timed(const Queue *queue) {
     int number = number_of(queue->device);
     return clock_.machine && number >= 0 && number < clock_.most;
@@ -58,8 +59,8 @@ static const Route *route_between(int from, int to) {
 
 // ---- events ----------------------------------------------------------------------------------
 //
-// Of an event's number, the upper 16 bits say in which run of the clock it was recorded: what is
-// older has been reached.
+// The upper 16 bits of an event's number say in which run of the clock it was recorded. Events of
+// earlier runs have been reached.
 
 enum { NUMBER_BITS = 48 };
 
@@ -112,7 +113,7 @@ static int host_number(const Device *device) {
     return number_of(device) / (clock_.ranks ? 1 : clock_.kept.devices);
 }
 
-// The host of a device has done something that takes so long; the time then.
+// Lets time pass on the host of a device. Returns the time after that.
 static double host_of_after(const Device *device, double seconds) {
     double *clock = &clock_.hosts[host_number(device)];
     return *clock = fmax(*clock, clock_.waited) + seconds;
@@ -138,7 +139,7 @@ static void times_are_known(void *tag, int queue, double start, double end) {
 }
 
 static void follow_trace(void) { clock_.traced = clock_.machine; }
-// (Time on other machines does not count: their work is in no trace.)
+// (Time on other machines does not count, because no trace has their work.)
 static double trace_seconds(void) {
     return clock_.before +
            (clock_.machine && clock_.machine == clock_.traced ? modelled_seconds() : 0);
@@ -169,7 +170,7 @@ static void open_on_machine(const Device *device) {
             clock_.kept.devices);
 }
 
-// What each launch takes on the device, whatever it does.
+// What each launch costs the device, whatever the kernel does.
 static double least_seconds(void) {
     return clock_.recording ? clock_.kept.graph_kernel : clock_.kept.kernel;
 }
@@ -185,7 +186,7 @@ static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     enqueue(queue, work, traffic.launches);
 }
 
-// Read and written in the device's own memory, as by a kernel that does nothing else.
+// A copy in the device's own memory takes as long as a kernel that reads and writes the bytes.
 static Work copy_within(size_t bytes) {
     KernelTraffic traffic = {.moved = 2 * (double)bytes};
     double seconds = machine_kernel_seconds(&clock_.kept, traffic, false);
@@ -222,7 +223,7 @@ static uint64_t record_event(const Queue *queue) {
     return clock_.started << NUMBER_BITS | last;
 }
 
-// (To record it was the same host's work, as a rule, and is in the price.)
+// (The cost of recording the event is included, because the same host usually records it.)
 static void wait_for_event(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
@@ -243,9 +244,9 @@ static void host_waits(Event event) {
 
 bool modelled_reached(Event event) {
     if (!is_timed(event.queue)) return true;
-    // (To ask takes time, so that who asks again and again comes to an end.)
+    // (Asking takes time, so that a loop that polls comes to an end.)
     double now = host_of_after(event.queue->device, launch_seconds());
-    clock_.waited = fmax(clock_.waited, now); // what any host does next may depend on the answer
+    clock_.waited = fmax(clock_.waited, now); // any host may act on the answer from now on
     return simulation_is_past(clock_.simulation, moment_of(event), now);
 }
 

@@ -1,19 +1,23 @@
-// modelled_clock.h: how long the same work would take on a machine that need not be there.
+// modelled_clock.h: how long the same work would take on another machine.
 //
-// Values are computed here, or not at all (--backend model); time is told beside. All that a
-// program enqueues is entered in a simulation (simulation.h): a kernel takes what its launches,
-// FLOP and bytes need on that machine (kernels/cost.h, machine.h) on its queue; a copy takes its
-// route's latency and its bytes over the slowest port's bandwidth, and each port that it passes is
-// taken for as long as the bytes need there. Device i of the program is device i of the machine.
+// To model a machine's time, call modelled_clock_start(); to read it, wait for the devices and call
+// modelled_seconds(). To leave out the arithmetic, use model_device(). Do not free the machine
+// while the clock runs.
 //
-// The host has a clock, too: each launch, copy and wait takes its time to enqueue, and whoever
-// waits for a device goes on when that is done. A machine with several hosts runs the program once
-// on each, for its own devices, so each enqueues only their work; all wait where the program waits.
-// Each host has the data set. What the host itself computes (choosing the images of a minibatch)
-// takes no time.
+// All that a program enqueues is entered in a simulation (simulation.h). A kernel occupies its
+// queue for as long as its launches, FLOP and bytes take on that machine (kernels/cost.h,
+// machine.h). A copy takes its route's latency plus its bytes over the slowest port's bandwidth,
+// and occupies each port for as long as the bytes take there. Device i of the program is device i
+// of the machine.
 //
-// The times follow from the program's work and the machine's figures alone: they are the same in
-// every run and on every computer.
+// The host has a clock, too. Each launch, copy and wait takes time to enqueue, and a host that
+// waits for a device goes on when that is done. If a machine has several hosts, each runs the
+// program for its own devices and enqueues only their work; all of them wait where the program
+// waits. Each host has the data set. What the host itself computes (choosing the images of a
+// minibatch) takes no time.
+//
+// The times follow from the program's work and the machine's figures alone, so they are the same
+// in every run and on every computer.
 #ifndef MODELLED_CLOCK_H
 #define MODELLED_CLOCK_H
 
@@ -21,34 +25,32 @@
 #include "common/device/device.h"
 #include "machine.h"
 
-// From now on time is told on this machine, which must stay there, from zero. Waits until all
-// devices are idle. NULL: no longer. die()s if more devices are open than the machine can have; to
-// open one more then die()s, too. (Model devices may be left from a larger machine: to use them
-// takes no time.)
+// Starts the clock of this machine at zero, when all devices are idle. NULL stops it. die()s if
+// more devices are open than the machine can have, and later if one more is opened. (Model devices
+// may be left from a larger machine; work on those takes no time.)
 void modelled_clock_start(const Machine *machine);
-// Whether launches take as long as in a framework written in Python, and kernels as its libraries'
-// on that machine; else, and after each start, they are ours.
+// Whether launches take as long as in a framework written in Python, and kernels as long as those
+// of its libraries. After each start they are ours.
 void modelled_clock_use_framework(bool framework);
-// Whether there is one host thread per device, as where each device has a process (a rank of
-// torch.distributed), and all launch side by side; else, and after each start, one thread
-// launches for all devices of a host. All of them still wait where the program waits.
+// Whether each device has its own host thread, as ranks of torch.distributed do, so that all
+// launch side by side. After each start, one thread launches for all devices of a host. All
+// threads still wait where the program waits.
 void modelled_clock_use_ranks(bool ranks);
-// The machine as it was given, which must still be there to be looked at; NULL if no time is told.
+// The machine that the clock was started with; NULL if there is no clock.
 const Machine *modelled_machine(void);
 
-// Seconds since the start, on the clock of the hosts, the latest of them: to be asked when the
-// program has waited for what it wants to know, for example by synchronize_all(). NAN if no time is
-// told.
+// Seconds since the start, on the latest of the hosts' clocks. Call it when the program has waited
+// for what it wants to time, for example by synchronize_all(). NAN if there is no clock.
 double modelled_seconds(void);
 
-// Seconds for which the device's compute queue was at work so far (that is what all waited for).
+// Seconds for which the device's compute queue has worked, of what has been waited for.
 double modelled_busy(const Device *device);
 
-// Device i of those that compute nothing, beside the others: to tell how long something would take.
+// Device i of those that compute nothing (device_model.c), to model how long something would take.
 Device *model_device(int i);
 
-// For device_model.c, the devices that compute nothing: whether the clock of the event's host has
-// come to it. Each question takes a launch's time, so asking again and again comes to an end.
+// For device_model.c: whether the clock of the event's host has reached the event. Each call takes
+// the time of a launch, so that a loop that polls comes to an end.
 bool modelled_reached(Event event);
 extern const struct Backend model_backend;
 

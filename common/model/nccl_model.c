@@ -1,10 +1,10 @@
-// nccl_model.c: see nccl_model.h. Formulas and constants are those of NCCL's own model:
-// github.com/NVIDIA/nccl, commit 5067397c2676 (June 2026), src/graph/tuning.cc. NCCL finds its
-// rings by a search through the topology (src/graph/search.cc). We count them, from the machine's
-// bandwidths. What is left out, as NCCL leaves it out: starting the kernels, and the time until
-// pipelines are full, so middle sizes seem faster than they are.
+// nccl_model.c: latency and bandwidth of each algorithm and protocol, with the formulas and
+// constants of NCCL's own model: github.com/NVIDIA/nccl, commit 5067397c2676 (June 2026),
+// src/graph/tuning.cc, in its units, microseconds and GB/s.
 //
-// Microseconds and GB/s, as there.
+// NCCL finds its rings by a search through the topology (src/graph/search.cc); we count them from
+// the machine's bandwidths. Like NCCL, we leave out the start of the kernels and the time until
+// pipelines are full, so middle sizes seem faster than they are.
 #include "nccl_model.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // nccl_model.h: how long NVIDIA's library NCCL would take to sum a vector over the devices of a
-// machine.
+// machine. To get that time, call nccl_allreduce_seconds().
 //
-// Before each allreduce NCCL reckons what every pair of algorithm and protocol would take, and runs
-// the pair that takes the least. This is its reckoning, in short.
+// Before each allreduce, NCCL estimates how long every pair of algorithm and protocol would take,
+// and runs the fastest pair. This is a short version of its estimate.
 //
 //     algorithm   ring    several at once: over all NVLinks, or one for each network card
 //                 tree    along each host's devices, in a tree between hosts

@@ -1,8 +1,7 @@
-// simulation.c: see simulation.h.
+// simulation.c: an agenda of the pieces of work that come to a port next, in order of time.
 //
-// Work without ports is done when its queue comes to it: its time is known as soon as those of what
-// it waits for are. Only work with ports can meet others. It waits in one heap, `agenda`, in the
-// order of the times at which it comes to its next port.
+// Only work with ports can meet other work, so only that is in the agenda, which is a heap. Of all
+// other work the time is known as soon as the times are known of what it waits for.
 #include "simulation.h"
 #include "common/base/error.h"
 
@@ -53,7 +52,7 @@ struct Simulation {
     int *woken; // queues that may be able to go on
     size_t num_woken, max_woken;
     uint64_t added;
-    double asked; // the latest time that somebody asked for
+    double asked; // the latest time that somebody asked about
     SimulationObserver *observer;
 };
 
@@ -107,7 +106,7 @@ static void wake(Simulation *s, int queue) {
     s->woken[s->num_woken++] = queue;
 }
 
-// The queues that wait for what is known now may go on.
+// Queues that waited for a time that is now known may go on.
 static void wake_waiting(Simulation *s, Line *line) {
     int *link = &line->first_waiting;
     while (*link >= 0) {
@@ -123,7 +122,7 @@ static void wake_waiting(Simulation *s, Line *line) {
 
 // ---- queues ----------------------------------------------------------------------------------
 
-// (If a port let it wait, it is shown as late as it could have begun.)
+// (If it had to wait for a port, the observer sees the latest time at which it could have begun.)
 static void piece_is_done(Simulation *s, int queue, double done) {
     Line *line = &s->lines[queue];
     Piece *piece = &line->pieces[line->known++];

@@ -1,23 +1,27 @@
-// simulation.h: when would work be done, on queues that run side by side and ways that it shares?
+// simulation.h: a discrete-event simulation of queues that run side by side and share ports. It
+// knows nothing about devices, kernels or bytes; modelled_clock.c does.
 //
-// A discrete-event simulation: it knows queues, pieces of work, waits between queues, and ports,
-// and nothing of devices, kernels or bytes (those are modelled_clock.c's). Work of a queue is done
-// one piece after the other. A piece is ready when it has been issued, when the one before it is
-// done, and when what its queue was told to wait for is done. Then it goes through its ports in
-// their order. A port serves one piece after the other, in the order in which they come to it (of
-// two at the same time, first the one that was ready first, then the one that was added first),
-// each for its share of `seconds`. A piece comes to the next port when a port begins to serve it:
-// the first byte does not wait for the last. It is done `latency` after the last port has served
-// it. Alone, it takes seconds + latency. So the times are exact, and the same in every run.
+// To enqueue work, call simulation_add(); to let a queue wait for another, simulation_wait(); to
+// learn when something is done, simulation_time(). Do not add work that is issued before a time
+// that you have asked about.
 //
-// No port ever carries more than it can, and none is idle while something waits for it. What is
-// left out is how real links share: copies that meet go one after the other here, not side by side
-// at part of the speed, so the first is done earlier than it would be, the last at the same time.
-// All bytes of a copy pass a fast port in one go, though a slow one makes them trickle. And what
-// has to wait between two ports has room to wait there.
+// A queue does one piece of work after the other. A piece is ready when it has been issued, when
+// the piece before it is done, and when everything is done that its queue was told to wait for.
+// Then it passes its ports in their order. A port serves one piece after the other, each for its
+// share of `seconds`, in the order in which they arrive. (Of two that arrive at the same time, the
+// one that was ready first is served first, then the one that was added first.) A piece arrives at
+// the next port when a port begins to serve it, because the first byte does not wait for the last.
+// It is done `latency` after the last port has served it. Alone, it takes seconds + latency. The
+// times are exact, and the same in every run.
 //
-// It is evaluated in order of time and only as far as somebody asks: what is added later may be
-// ready before what is still waiting, if it is issued at that time.
+// No port carries more than it can, and none is idle while something waits for it. How real links
+// are shared is left out: copies that meet are served one after the other, not side by side at part
+// of the speed, so the first ends earlier than it would, and the last at the same time. All bytes
+// of a copy pass a fast port in one go, even if a slow one makes them trickle. And there is always
+// room to wait between two ports.
+//
+// Events are evaluated in order of time, and only as far as somebody asks, because what is added
+// later may be ready before what is still waiting.
 #ifndef SIMULATION_H
 #define SIMULATION_H
 
@@ -38,7 +42,7 @@ typedef struct PortUse {
 } PortUse;
 
 typedef struct Work {
-    double issued;        // time before which nobody knows of it
+    double issued;        // when the host enqueued it; it cannot begin before
     double seconds;       // how long it keeps its queue, if no port makes it wait
     double latency;       // and its queue alone, after that
     const PortUse *ports; // num_ports of them; must stay valid
@@ -50,16 +54,16 @@ Simulation *simulation_new(int num_ports);
 void simulation_free(Simulation *s);
 int simulation_add_queue(Simulation *s); // gives its number: 0, 1, 2, ...
 
-// Adds work at the end of a queue. CHECKs that `issued` is not before any time that was asked for,
-// here and below: what was told of that time stays true.
+// Adds work at the end of a queue. CHECKs, here and below, that `issued` is not before any time
+// that was asked about, because the answers must stay true.
 Moment simulation_add(Simulation *s, int queue, const Work *work);
 // What is added to the queue from now on begins after that moment, and after `issued`.
 void simulation_wait(Simulation *s, int queue, double issued, Moment moment);
 // The end of what the queue has now.
 Moment simulation_last(const Simulation *s, int queue);
 
-// When it is, in seconds; 0 if simulation_forget() forgot it. CHECKs that it comes at all: nobody
-// can wait for himself.
+// When it is, in seconds; 0 if simulation_forget() forgot it. CHECKs that no queue waits for
+// itself.
 double simulation_time(Simulation *s, Moment moment);
 // Whether it is at `now` or before; evaluates no further than that.
 bool simulation_is_past(Simulation *s, Moment moment, double now);

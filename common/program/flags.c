@@ -3,7 +3,6 @@
 #include "flags.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/model/machine_this.h"
 #include "common/model/modelled_clock.h"
 #include "interrupt.h"
 #include "predict.h"

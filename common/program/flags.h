@@ -85,7 +85,7 @@ extern const Flags default_flags;
 // those of the command line: so what is given there wins. NULL: the program is as quick as that
 // anyway.
 // --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
-// of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
+// of the one at hand (this), which is measured first: see machine.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
 // changed; both end the program. Also calls set_program_name(), catch_interrupts(), devices_init()
 // to choose the backend, and starts the modelled clock of --machine.

@@ -1,4 +1,4 @@
-// adam.c: see adam.h.
+// adam.c: two moving averages for each parameter, and one kernel that updates all three.
 #include "adam.h"
 #include "common/base/error.h"
 
@@ -13,12 +13,6 @@ struct Adam {
     long steps;
 };
 
-static Tensor *zeros_like(const Tensor *t) {
-    Tensor *zeros = tensor_zeros_like(t);
-    CHECK(t->grad, "adam: attach_grad() to each parameter first");
-    return zeros;
-}
-
 Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options) {
     Adam *adam = xcalloc(1, sizeof *adam);
     size_t bytes = sizeof *params * (size_t)num_params;
@@ -31,8 +25,9 @@ Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options) {
     adam->square = xmalloc(bytes);
     memcpy(adam->params, params, bytes);
     for (int i = 0; i < num_params; i++) {
-        adam->mean[i] = zeros_like(params[i]);
-        adam->square[i] = zeros_like(params[i]);
+        CHECK(params[i]->grad, "adam: attach_grad() to each parameter first");
+        adam->mean[i] = tensor_zeros_like(params[i]);
+        adam->square[i] = tensor_zeros_like(params[i]);
     }
     return adam;
 }

@@ -12,14 +12,15 @@ typedef struct AdamOptions {
 
 typedef struct Adam Adam;
 
-// For these parameters, which need gradients and may be on any devices; for adam_free(). The moving
-// averages begin at 0, on the devices of the parameters.
+// For these parameters, which need gradients and may be on any devices. The moving averages begin
+// at 0, on the devices of the parameters. For adam_free().
 Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options);
 void adam_free(Adam *adam);
 
-// One step: from gradients that are sums over batch_size rows; then they are zero again. Enqueued.
+// Updates the parameters from gradients that are sums over batch_size rows, and sets these to zero.
+// Enqueued.
 void adam_step(Adam *adam, float lr, int batch_size);
-// The same, computed by a CPU device, for parameters in the host's memory.
+// The same, computed by a CPU device, for parameters in host memory.
 void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size);
 
 #endif

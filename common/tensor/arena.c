@@ -1,12 +1,12 @@
-// arena.c: see arena.h.
+// arena.c: blocks that are used from the beginning again in each step, for what lives until the
+// step ends; and loans, for gradients of activations, which live shorter.
 #include "arena.h"
 #include "common/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// What is larger than LARGE_BYTES gets a chunk of its own size, so that little of any chunk is left
-// over.
+// A piece larger than LARGE_BYTES gets its own chunk, so that little of any chunk is wasted.
 enum { CHUNK_BYTES = 16 << 20, LARGE_BYTES = 2 << 20, ALIGNMENT = 256 };
 
 typedef struct Chunk {
@@ -21,11 +21,11 @@ typedef struct Blocks {
     size_t used;             // of the current chunk
 } Blocks;
 
-// Memory for the gradient of an activation. That lives for a short time: from the first operation
-// that adds to it, backward, until it has been passed on. Then the next one of its size takes over.
+// Memory for the gradient of an activation, which lives for a short time: from the first operation
+// that adds to it, in backward(), until it has been passed on. Then the memory is lent again.
 typedef struct Loan {
     void *memory;
-    size_t bytes, lent; // that it has, and that are in use: 0 if it is free
+    size_t bytes, lent; // its size, and the bytes in use: 0 if it is free
 } Loan;
 
 typedef struct Arena {
@@ -35,7 +35,7 @@ typedef struct Arena {
     Loan *loans;
     int num_loans;
     size_t lent, most_lent; // bytes: now, and at most in this step
-    Tensor **headers;       // of the arena's tensors, on the host; reused like the arena
+    Tensor **headers;       // of the arena's tensors, on the host; used again in each step
     int num_headers, max_headers;
 } Arena;
 
@@ -54,8 +54,8 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-// Chunks are asked for in the same order and sizes in each step, so each request gets the same
-// address as in the step before. device: NULL for the program's own memory.
+// Each step asks for the same sizes in the same order, so it gets the same addresses as the step
+// before. device is NULL for the program's own memory.
 static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_bytes) {
     while (blocks->current < blocks->num_chunks &&
            blocks->used + bytes > blocks->chunks[blocks->current].bytes) {
@@ -116,10 +116,10 @@ static void wait_for_block_users(Device *device, const Blocks *blocks) {
         wait_for_users(device, blocks->chunks[i].memory);
 }
 
-// ---- loans: taken and given back in the same order in each step, so at the same addresses ------
+// ---- loans -------------------------------------------------------------------------------------
 
-// The first that is free and large enough. So the second step, which finds all that the first one
-// made, takes the same ones.
+// The first that is free and large enough. Each step borrows and gives back in the same order, so
+// from the second step on it gets the same addresses each time.
 static Loan *find_loan(Arena *arena, size_t bytes) {
     for (int i = 0; i < arena->num_loans; i++)
         if (!arena->loans[i].lent && arena->loans[i].bytes >= bytes) return &arena->loans[i];
@@ -140,8 +140,8 @@ void *arena_lend(Device *device, size_t bytes) {
     return loan->memory;
 }
 
-// The device's compute queue keeps the order: who gets the memory next writes to it after
-// everything that is enqueued there now.
+// The next borrower writes after everything that is enqueued now, because the device's compute
+// queue keeps the order.
 bool arena_give_back(Device *device, const void *memory) {
     Arena *arena = arena_of(device);
     for (int i = 0; i < arena->num_loans; i++)

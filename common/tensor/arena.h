@@ -1,15 +1,17 @@
 // arena.h: memory that lasts for a training step.
 //
-// What operations make comes from their device's arena: blocks of memory that are used from the
-// start again in each step. So a training step allocates nothing, and the same step uses the same
-// addresses each time. Memory that a communication queue still uses is not used again before it has
-// done so.
+// To get a tensor for the rest of the step, call arena_tensor(). To get memory for less than that,
+// call arena_lend() and arena_give_back(). Do not free what comes from the arena.
+//
+// A device's arena is blocks of memory that each step uses from the beginning again. So a training
+// step allocates nothing, and uses the same addresses each time. Memory that a communication queue
+// still uses is not handed out before that queue is done with it.
 #ifndef ARENA_H
 #define ARENA_H
 
 #include "tensor.h"
 
-// Forgets all that the arena has given; begin_step() of autograd.h calls it.
+// Takes back all that the arena has handed out. begin_step() of autograd.h calls it.
 void arena_begin_step(Device *device);
 
 // A tensor in the arena of the device; with a gradient if `requires_grad`, which then stays for the
@@ -17,20 +19,20 @@ void arena_begin_step(Device *device);
 Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_grad);
 // The same memory (and gradient) seen with another shape of as many elements.
 Tensor *arena_view(Tensor *t, int ndim, const int *shape);
-// A header alone, for a tensor whose memory is yet to come (data is NULL).
+// Only the header, for a tensor that gets its memory later (data is NULL).
 Tensor *arena_header(Device *device, int ndim, const int *shape);
-// Copies `contents` to host memory that lasts until the next step begins: for what an operation
-// must remember until backward() comes to it.
+// Copies `contents` to host memory that lasts until the next step begins. Operations keep there
+// what backward() has to know.
 void *arena_note(Device *device, const void *contents, size_t bytes);
 
-// Memory on loan, for what lives shorter than the step: arena_give_back() takes it back, and then
-// the next one of its size has it. False if it was not lent.
+// Lends memory for less than a step. What is given back is lent again. arena_give_back() returns
+// false if the memory was not lent.
 void *arena_lend(Device *device, size_t bytes);
 bool arena_give_back(Device *device, const void *memory);
 
-// How much of a device's arena a step has taken. A step that is launched as a graph takes nothing,
-// yet writes where it wrote when it was recorded: so its launch moves the arena to the position
-// that it had after the recording.
+// How much of a device's arena a step has taken. A step that is launched as a graph takes nothing
+// from the arena, but writes where it wrote when it was recorded. So its launch moves the arena to
+// the position after the recording.
 typedef struct ArenaPosition {
     int small_chunk, large_chunk;
     size_t small_used, large_used, step_bytes, most_lent;
@@ -38,8 +40,8 @@ typedef struct ArenaPosition {
 ArenaPosition arena_position(const Device *device);
 void arena_move_to(Device *device, ArenaPosition position);
 
-// Bytes that activations and their gradients took in this step, at most, on a device; and those
-// that are reserved for them.
+// The most bytes that activations and their gradients took on the device in this step; and the
+// bytes that are reserved for them.
 size_t arena_used_bytes(const Device *device);
 size_t arena_reserved_bytes(const Device *device);
 

@@ -1,4 +1,5 @@
-// autograd.c: the tape of each device; see autograd.h.
+// autograd.c: each device's tape is an array of nodes. backward() walks it from the end, and lends
+// memory to each gradient just before the first operation adds to it.
 #include "autograd.h"
 #include "common/base/error.h"
 
@@ -7,7 +8,8 @@
 
 typedef struct Tape {
     Node *nodes;
-    int num_nodes, max_nodes;
+    int num_nodes;
+    size_t room;
 } Tape;
 
 static Tape tapes[NUM_DEVICE_IDS];
@@ -17,12 +19,12 @@ static Tape *tape_of(const Device *device) { return &tapes[device_id(device)]; }
 
 // ---- tape ------------------------------------------------------------------------------------
 
-// A view shares its base's gradient, so whether that holds a value is known to the base alone.
+// A view shares the gradient of its base, and only the base knows whether that holds a value.
 static Tensor *owner_of_grad(Tensor *t) { return t->base ? t->base : t; }
 
-// The same header for a tensor's gradient; its memory is lent when backward() comes to it.
+// Gives the tensor a gradient without memory; backward() lends it some when it comes to it.
 static void promise_grad(Tensor *t) {
-    if (t->requires_grad) return; // an operation in place: it has one
+    if (t->requires_grad) return; // it has one already, because the operation is in place
     t->requires_grad = true;
     t->grad = arena_header(t->device, t->ndim, t->shape);
 }
@@ -35,12 +37,10 @@ bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c) {
 }
 
 void tape_push(Device *device, Node node) {
+    if (!needs_grad(node.in[0], node.in[1], node.in[2])) return;
     Tape *tape = tape_of(device);
-    if (tape->num_nodes == tape->max_nodes) {
-        before_devices_close(autograd_close);
-        tape->max_nodes = tape->max_nodes ? 2 * tape->max_nodes : 64;
-        tape->nodes = xgrow(tape->nodes, (size_t)tape->max_nodes, sizeof(Node));
-    }
+    if (!tape->nodes) before_devices_close(autograd_close);
+    tape->nodes = xroom(tape->nodes, (size_t)tape->num_nodes, &tape->room, sizeof(Node));
     tape->nodes[tape->num_nodes++] = node;
     promise_grad(node.out);
 }
@@ -73,7 +73,7 @@ bool tape_made(const Tensor *t) {
     return false;
 }
 
-// From now on the gradient has memory, if it is to be computed.
+// Lends memory to the gradient, if it is to be computed.
 static void need_grad(Tensor *t) {
     if (!t || !t->requires_grad) return;
     Tensor *grad = owner_of_grad(t)->grad;
@@ -81,7 +81,7 @@ static void need_grad(Tensor *t) {
     t->grad->data = grad->data;
 }
 
-// How many nodes of the tape have yet to add to the gradients of what they read.
+// Counts how many nodes of the tape have yet to add to each gradient.
 static void count_uses(const Tape *tape) {
     for (int n = 0; n < tape->num_nodes; n++)
         for (int i = 0; i < 3; i++)
@@ -110,8 +110,8 @@ void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void 
     t->grad_final_context = context;
 }
 
-// The node has passed on its output's gradient, which nobody needs any more. An operation in place
-// has not: its output is its input as well.
+// Takes back the memory of the output's gradient, which the node has passed on. But in an operation
+// in place, the output is also the input, and the gradient is still needed.
 static void spend_grad(const Node *node) {
     Tensor *owner = owner_of_grad(node->out);
     for (int i = 0; i < 3; i++)
@@ -121,8 +121,8 @@ static void spend_grad(const Node *node) {
         node->out->grad->data = owner->grad->data = NULL;
 }
 
-// A gradient that comes after its node has run would be lost, as for two losses that share
-// activations.
+// A gradient that arrives after its node has run would be lost. (This happens if backward() is
+// called for two losses that share activations.)
 static Tensor *owner_of_new_grad(Tensor *t) {
     Tensor *owner = owner_of_grad(t);
     CHECK(!owner->grad_spent,
@@ -137,9 +137,9 @@ float grad_beta(Tensor *t) {
     return beta;
 }
 
-// In reverse order, so that a node's output has its whole gradient before the node passes it on. A
-// node that no gradient reached belongs to another loss (another microbatch, say) and stays on the
-// tape.
+// In reverse order, so that a node's output has its whole gradient before the node passes it on.
+// Nodes that no gradient reached belong to another loss, such as that of another microbatch, and
+// stay on the tape.
 static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
     count_uses(tape);
@@ -183,7 +183,7 @@ void backward_from(Tensor *Y, const Tensor *dY) {
 
 // ---- k devices together ------------------------------------------------------------------------
 
-// The same entry of each tape; all of them must be of the same operation.
+// nodes[i] is the same entry of each tape; all must be the same operation.
 static void backward_of_all(Node *const nodes[], int k) {
     for (int i = 0; i < k; i++) {
         CHECK(nodes[i]->backward == nodes[0]->backward &&

@@ -1,9 +1,12 @@
-// autograd.h: the tape. Differentiable operations (functional.h) write down on their device's tape
-// what they did; backward() walks it in reverse and computes the gradients.
+// autograd.h: gradients. Differentiable operations (functional.h) record themselves on a tape of
+// their device; backward() walks it in reverse and computes the gradients.
+//
+// To train a step, call begin_step() on each device, then the operations, then backward() once for
+// each loss. Do not use tensors of a step after the next begin_step(): their memory is used again.
+// To evaluate, call set_grad_enabled(false) first.
 //
 // What an operation makes comes from the device's arena (arena.h). The gradient of an output has
-// memory only while backward() needs it, and then the next one has it: at most a few gradients are
-// there at once.
+// memory only while backward() needs it, so at most a few of them exist at once.
 #ifndef AUTOGRAD_H
 #define AUTOGRAD_H
 
@@ -12,57 +15,58 @@
 // Starts a new step on a device: forgets its tape and all its activations.
 void begin_step(Device *device);
 
-// From now on hook(t, context) is called, by backward(), each time t has got its whole gradient:
-// all operations on the tape that t went into have added theirs. (All is enqueued, not done.) So an
+// From now on backward() calls hook(t, context) each time t has its whole gradient, because all
+// operations on the tape that read t have added their parts. (They are enqueued, not done.) So an
 // exchange of gradients can begin before backward() ends. A tensor that no operation of a step read
-// gets no gradient, and no call. hook NULL: no more.
+// gets no gradient, and no call. NULL removes the hook.
 void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void *context);
 
-// Whether an operation that read t is on its device's tape. So, before backward(), whether t will
-// get a gradient from any loss that these operations led to.
+// Whether an operation that read t is on its device's tape. Before backward(), this says whether t
+// can get a gradient.
 bool tape_has(const Tensor *t);
 
-// Whether operations are recorded (at first: yes). Off for evaluation, as torch.set_grad_enabled.
+// Whether operations are recorded; at first they are. As torch.set_grad_enabled.
 void set_grad_enabled(bool enabled);
 
 // Computes the gradients of `loss` (one element) with respect to everything on its tape that
-// requires one. Gradients of parameters are added to what is there. Walks the tape once: the tape
-// is empty afterwards, and activations have no gradients any more.
+// requires one. Gradients of parameters are added to what is there. Afterwards the tape is empty,
+// and activations have no gradients any more.
 void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);
-// backward() of k losses on k devices that ran the same operations, an operation at a time: the
-// last one on all devices, then the one before it. So the devices can exchange figures on the way,
-// as synchronised batch normalisation does.
+// backward() of k losses on k devices that ran the same operations. Goes back an operation at a
+// time on all devices, so that they can exchange figures on the way, as synchronised batch
+// normalisation does.
 void backward_all(Tensor *const losses[], int k);
 
-// ---- for those who write operations ----------------------------------------------------------
+// ---- to write an operation ---------------------------------------------------------------------
 
 // One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs. After
 // it, out->grad is gone.
 typedef struct Node Node;
 struct Node {
     void (*backward)(Node *node);
-    // Instead of `backward`, for an operation of k devices together: gets the entries of all.
+    // Instead of `backward`, for an operation of k devices together; gets the entries of all.
     void (*backward_together)(Node *const nodes[], int k);
     Tensor *out, *in[3];      // in[i] may be NULL; `out` is one of them in an operation in place
     bool reads_in, reads_out; // whether backward needs their values
     Tensor *saved;            // what forward keeps for backward, if anything
-    const void *context;      // what else it must remember, of a type of its own: see arena_note()
+    const void *context; // what else backward must know, of the operation's own type: arena_note()
 };
 
-// Whether an operation on these inputs is to be recorded.
+// Whether an operation on these inputs (NULL: none) is recorded: if one of them requires a
+// gradient.
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
-// Records it. From now on node.out requires a gradient.
+// Records the operation if it needs_grad(). Then node.out requires a gradient, too.
 void tape_push(Device *device, Node node);
 
-// For operations in place: whether some recorded operation will need the values of t, and whether t
-// is the output of one (else it is the user's own).
+// For operations in place: whether a recorded operation will need the values of t, and whether t is
+// the output of one (else the user made it).
 bool tape_reads(const Tensor *t);
 bool tape_made(const Tensor *t);
 
-// The `beta` of a kernel that writes the gradient of t: 0 the first time in a step, then 1. Counts
-// as writing it.
+// The `beta` for a kernel that writes the gradient of t: 0 the first time in a step, then 1. Call
+// it once for each kernel that writes.
 float grad_beta(Tensor *t);
 
 // Frees the arenas and tapes of all devices. devices_close() does so too.

@@ -1,5 +1,5 @@
-// batch_norm.c: see batch_norm.h. The steps, and what the devices exchange between them, are
-// described in kernels.h.
+// batch_norm.c: statistics, then normalising; backward, two sums, then the gradient of X. Between
+// the two parts, k devices exchange what kernels.h describes.
 #include "batch_norm.h"
 #include "common/base/error.h"
 
@@ -45,7 +45,7 @@ static void check_rows(const Tensor *const X[], int k) {
 // A vector in the arena.
 static Tensor *vector(Device *device, int n) { return arena_tensor(device, 1, &n, false); }
 
-// ---- statistics: mean (C), var (C) and count (1), one behind the other --------------------------
+// ---- statistics: mean (C), var (C) and count (1), one after the other ---------------------------
 
 static float *mean_of(const Tensor *statistics) { return statistics->data; }
 static float *var_of(const Tensor *statistics, int C) { return statistics->data + C; }
@@ -59,7 +59,7 @@ static Tensor *stats_of_rows(const Tensor *X) {
     return stats;
 }
 
-// Of the stats of k devices, one behind the other, all on this device.
+// Merges the stats of k devices, which are all on this device, one after the other.
 static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float momentum) {
     int C = layer.weight->shape[0];
     Tensor *merged = vector(stats->device, 2 * C + 1);
@@ -70,7 +70,7 @@ static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float m
     return merged;
 }
 
-// The running statistics, as they are now: the next minibatch in training may change them before
+// A copy of the running statistics, because the next minibatch in training may change them before
 // backward() reads them.
 static Tensor *running_statistics(BatchNormTensors layer) {
     int C = layer.weight->shape[0];
@@ -83,7 +83,7 @@ static Tensor *running_statistics(BatchNormTensors layer) {
     return statistics;
 }
 
-// What backward() has to know besides.
+// What else backward() has to know.
 typedef struct Remembered {
     float eps;
     bool frozen; // mean and variance are constants
@@ -96,7 +96,6 @@ static float eps_of(const Node *node) { return ((const Remembered *)node->contex
 static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics,
                          Remembered remembered, Node node) {
     Shape s = shape_of(X);
-    bool record = needs_grad(X, layer.weight, layer.bias);
     Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, batch_norm_forward, .X = X->data, .mean = mean_of(statistics),
            .var = var_of(statistics, s.C), .weight = layer.weight->data, .bias = layer.bias->data,
@@ -108,7 +107,7 @@ static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics,
     node.saved = statistics;
     node.reads_in = true;
     node.context = arena_note(X->device, &remembered, sizeof remembered);
-    if (record) tape_push(X->device, node);
+    tape_push(X->device, node);
     return Y;
 }
 
@@ -118,8 +117,8 @@ static void add_to_gradient(Tensor *param, const float *gradient) {
                .beta = grad_beta(param), .n = numel(param));
 }
 
-// The sums of dY and of dY xhat over this device's rows, which are its part of the gradients of
-// bias and weight.
+// The sums of dY and of dY xhat over this device's rows. They are its part of the gradients of bias
+// and weight.
 static Tensor *backward_sums(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
     Shape s = shape_of(X);
@@ -132,7 +131,8 @@ static Tensor *backward_sums(Node *node) {
     return sums;
 }
 
-// `sums` are those of all rows that mean and variance come from; NULL if these are constants.
+// `sums` are over all rows that the mean and variance were computed from; NULL if these are
+// constants.
 static void backward_input(Node *node, const Tensor *sums) {
     Tensor *X = node->in[0], *Y = node->out;
     Shape s = shape_of(X);
@@ -166,9 +166,8 @@ Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) 
 
 // ---- on k devices together ----------------------------------------------------------------------
 
-// An all-gather: all[i] (k,n), on device i, holds the n floats of parts[j] in row j. A part is
-// complete at the point its queue has come to now, and no device goes on to change it before all
-// have it.
+// An all-gather: all[i] (k,n), on device i, gets the n floats of parts[j] in row j. Copies wait for
+// what is enqueued for a part now, and its device waits for all copies before it can change it.
 static void all_gather(Tensor *const parts[], int k, Tensor *all[]) {
     int n = parts[0]->shape[0];
     Event complete[MAX_DEVICES];

@@ -1,8 +1,9 @@
-// batch_norm.h: batch normalisation, on one device and on k together. Ioffe and Szegedy, "Batch
-// normalization", 2015. Book: "Batch Normalization".
+// batch_norm.h: batch normalisation. Ioffe and Szegedy, "Batch normalization", 2015. Book: "Batch
+// Normalization".
 //
-// It is the one layer in which the rows of a minibatch depend on each other, so the one where k
-// devices do not by themselves compute what one computes: which rows are "the minibatch"?
+// For one device, call batch_norm(). For k devices that should compute what one computes, call
+// sync_batch_norm(). This is the only layer in which the rows of a minibatch depend on each other,
+// so only here does it matter whether the minibatch is the shard of a device or all shards.
 #ifndef BATCH_NORM_H
 #define BATCH_NORM_H
 
@@ -25,10 +26,10 @@ typedef struct BatchNormOptions {
 Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options);
 
 // The same for k shards of one minibatch on k devices, as torch.nn.SyncBatchNorm: mean and variance
-// are those of all rows of all shards, so each device computes what one would that has them all.
-// X[i] and layers[i] are on device i; Y[i] is the output. The running statistics of all devices
-// stay equal to the bit. Each device sends the others 2 C + 1 floats forward and 2 C backward. To
-// be followed by backward_all().
+// are those of all rows of all shards, so the k devices compute what one device with all rows
+// would. X[i] and layers[i] are on device i; Y[i] is the output. The running statistics of all
+// devices stay equal to the bit. Each device sends each other one 2 C + 1 floats forward and 2 C
+// backward. Go back with backward_all(), not with backward().
 void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
                      BatchNormOptions options, Tensor *Y[]);
 

@@ -1,5 +1,5 @@
 // functional.c: each operation checks its shapes, makes its output in the arena, launches a kernel
-// and writes itself down on the tape. What the numbers do is in kernels/.
+// and records itself on the tape. The arithmetic is in kernels/.
 #include "functional.h"
 #include "common/base/error.h"
 
@@ -21,7 +21,7 @@ static _Noreturn void wrong_shape(const char *operation, const char *expected, c
         shape_text(b), label(a), shape_text(a));
 }
 
-// A tensor for what an operation computes; tape_push() gives it a gradient.
+// A tensor for the result of an operation. If tape_push() records it, it gets a gradient.
 #define OUTPUT(device, ...)                                                                        \
     arena_tensor((device), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                      \
                  (const int[]){__VA_ARGS__}, false)
@@ -93,20 +93,18 @@ static Tensor *conv2d_and(bool relu_and_pool, Tensor *X, Tensor *W, Tensor *b,
     int window = relu_and_pool ? 2 : 1, out_h = s.out_h / window, out_w = s.out_w / window;
     if (out_h <= 0 || out_w <= 0)
         wrong_shape("conv2d", "the image is smaller than the kernel", X, W);
-    s.out_h = out_h * window, s.out_w = out_w * window; // what fills no window is not computed
+    s.out_h = out_h * window, s.out_w = out_w * window; // pixels outside all windows are left out
 
-    bool record = needs_grad(X, W, b);
     Tensor *Y = OUTPUT(X->device, s.N, s.M, out_h, out_w);
     Tensor *saved = relu_and_pool ? OUTPUT(X->device, (int)((numel(Y) + 1) / 2)) : NULL; // bytes
     launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL,
            .Y = Y->data, .s = s, .pooled = bytes_of(saved));
-    if (record)
-        tape_push(X->device, (Node){.backward = conv2d_backward,
-                                    .out = Y,
-                                    .in = {X, W, b},
-                                    .reads_in = true,
-                                    .saved = saved,
-                                    .context = arena_note(X->device, &s, sizeof s)});
+    tape_push(X->device, (Node){.backward = conv2d_backward,
+                                .out = Y,
+                                .in = {X, W, b},
+                                .reads_in = true,
+                                .saved = saved,
+                                .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -145,14 +143,12 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
     s.out_w = windows(s.W, 0, s.kernel_w, s.stride_w);
     CHECK(s.out_h > 0 && s.out_w > 0, "avg_pool2d: the image is smaller than the window");
 
-    bool record = needs_grad(X, NULL, NULL);
     Tensor *Y = OUTPUT(X->device, s.N, s.C, s.out_h, s.out_w);
     launch(X->device, avg_pool2d_forward, .X = X->data, .Y = Y->data, .s = s);
-    if (record)
-        tape_push(X->device, (Node){.backward = avg_pool2d_backward,
-                                    .out = Y,
-                                    .in = {X},
-                                    .context = arena_note(X->device, &s, sizeof s)});
+    tape_push(X->device, (Node){.backward = avg_pool2d_backward,
+                                .out = Y,
+                                .in = {X},
+                                .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -166,12 +162,9 @@ static void relu_backward(Node *node) {
 }
 
 Tensor *relu(Tensor *X) {
-    bool record = needs_grad(X, NULL, NULL);
     Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, relu_forward, .X = X->data, .Y = Y->data, .n = numel(X));
-    if (record)
-        tape_push(X->device,
-                  (Node){.backward = relu_backward, .out = Y, .in = {X}, .reads_out = true});
+    tape_push(X->device, (Node){.backward = relu_backward, .out = Y, .in = {X}, .reads_out = true});
     return Y;
 }
 
@@ -182,8 +175,8 @@ static void relu_in_place_backward(Node *node) {
            .beta = 0, .n = numel(Y));
 }
 
-// As in PyTorch, what backward() needs cannot be overwritten; nor can what is not an activation get
-// a gradient here. `record`: whether this operation is recorded.
+// As in PyTorch, values that backward() needs cannot be overwritten. And if this operation is to be
+// recorded (`record`), X must be an activation, which the tape can give a gradient.
 static void check_in_place(const char *operation, const Tensor *X, bool record) {
     if (numel(X) == 0) return;
     const char *why = tape_reads(X)             ? "its values are needed for gradients"
@@ -197,16 +190,14 @@ static void check_in_place(const char *operation, const Tensor *X, bool record) 
 Tensor *relu_(Tensor *X) {
     check_in_place("relu_", X, needs_grad(X, NULL, NULL));
     launch(X->device, relu_forward, .X = X->data, .Y = X->data, .n = numel(X));
-    if (needs_grad(X, NULL, NULL))
-        tape_push(
-            X->device,
-            (Node){.backward = relu_in_place_backward, .out = X, .in = {X}, .reads_out = true});
+    tape_push(X->device,
+              (Node){.backward = relu_in_place_backward, .out = X, .in = {X}, .reads_out = true});
     return X;
 }
 
 // ---- add -------------------------------------------------------------------------------------
 
-// X is one of the terms that Y is the sum of: its gradient is Y's.
+// X is a term of the sum Y, so its gradient is Y's.
 static void launch_add_backward(const Tensor *Y, Tensor *X) {
     launch(Y->device, add_backward, .dY = Y->grad->data, .dX = X->grad->data, .beta = grad_beta(X),
            .n = numel(X));
@@ -225,10 +216,9 @@ static void check_add(const Tensor *A, const Tensor *B) {
 
 Tensor *add(Tensor *A, Tensor *B) {
     check_add(A, B);
-    bool record = needs_grad(A, B, NULL);
     Tensor *Y = arena_tensor(A->device, A->ndim, A->shape, false);
     launch(A->device, add_forward, .A = A->data, .B = B->data, .Y = Y->data, .n = numel(A));
-    if (record) tape_push(A->device, (Node){.backward = add_backward, .out = Y, .in = {A, B}});
+    tape_push(A->device, (Node){.backward = add_backward, .out = Y, .in = {A, B}});
     return Y;
 }
 
@@ -242,8 +232,7 @@ Tensor *add_(Tensor *A, Tensor *B) {
     check_in_place("add_", A, needs_grad(A, B, NULL));
     CHECK(A->data != B->data || !A->data, "add_: A and B are two tensors");
     launch(A->device, add, .y = A->data, .x = B->data, .n = numel(A));
-    if (needs_grad(A, B, NULL))
-        tape_push(A->device, (Node){.backward = add_in_place_backward, .out = A, .in = {A, B}});
+    tape_push(A->device, (Node){.backward = add_in_place_backward, .out = A, .in = {A, B}});
     return A;
 }
 
@@ -273,16 +262,13 @@ static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) 
     if (A->ndim != 2 || B->ndim != 2 || A->shape[1] != B->shape[transposed ? 1 : 0])
         wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
                     B);
-    bool record = needs_grad(A, B, NULL);
     Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[transposed ? 0 : 1]);
     launch_gemm(A->device, A, false, B, transposed, C, 0);
-    if (record)
-        tape_push(A->device,
-                  (Node){.backward = product_backward,
-                         .out = C,
-                         .in = {A, B},
-                         .reads_in = true,
-                         .context = arena_note(A->device, &transposed, sizeof transposed)});
+    tape_push(A->device, (Node){.backward = product_backward,
+                                .out = C,
+                                .in = {A, B},
+                                .reads_in = true,
+                                .context = arena_note(A->device, &transposed, sizeof transposed)});
     return C;
 }
 
@@ -300,11 +286,10 @@ Tensor *add_bias(Tensor *X, Tensor *b) {
     check_same_device("add_bias", X, b);
     if (X->ndim != 2 || b->ndim != 1 || X->shape[1] != b->shape[0])
         wrong_shape("add_bias", "X is (n,m), b is (m)", X, b);
-    bool record = needs_grad(X, b, NULL);
     Tensor *Y = arena_tensor(X->device, 2, X->shape, false);
     launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
            .rows = X->shape[0], .cols = X->shape[1]);
-    if (record) tape_push(X->device, (Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
+    tape_push(X->device, (Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
     return Y;
 }
 
@@ -315,8 +300,8 @@ Tensor *linear(Tensor *X, Tensor *W, Tensor *b) {
 
 // ---- reshape ---------------------------------------------------------------------------------
 
-// The columns of a reshape to (0, -1): no element tells, so all but the first size of X do. A
-// device that got no rows of a minibatch goes through the network as the others do.
+// The columns of a reshape to (0, -1), which a device without rows of a minibatch also passes.
+// There are no elements to count, so the sizes of X, except the first, tell.
 static int columns_of_empty(const Tensor *X, int ndim) {
     CHECK(ndim == 2, "reshape: the size -1 of an empty tensor is known for two dimensions only");
     int columns = 1;
@@ -357,18 +342,16 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y) {
     check_same_device("cross_entropy", y_hat, y);
     if (y_hat->ndim != 2 || y->ndim != 1 || y_hat->shape[0] != y->shape[0])
         wrong_shape("cross_entropy", "y_hat is (n,classes), y is (n)", y_hat, y);
-    bool record = needs_grad(y_hat, NULL, NULL);
     Tensor *losses = OUTPUT(y_hat->device, y_hat->shape[0]);
     Tensor *probs = arena_tensor(y_hat->device, 2, y_hat->shape, false);
     launch(y_hat->device, cross_entropy_forward, .logits = y_hat->data, .labels = y->data,
            .losses = losses->data, .probs = probs->data, .rows = y_hat->shape[0],
            .classes = y_hat->shape[1]);
-    if (record)
-        tape_push(y_hat->device, (Node){.backward = cross_entropy_backward,
-                                        .out = losses,
-                                        .in = {y_hat, y},
-                                        .reads_in = true,
-                                        .saved = probs});
+    tape_push(y_hat->device, (Node){.backward = cross_entropy_backward,
+                                    .out = losses,
+                                    .in = {y_hat, y},
+                                    .reads_in = true,
+                                    .saved = probs});
     return losses;
 }
 
@@ -379,10 +362,9 @@ static void sum_backward(Node *node) {
 }
 
 Tensor *sum(Tensor *X) {
-    bool record = needs_grad(X, NULL, NULL);
     Tensor *total = OUTPUT(X->device, 1);
     launch(X->device, sum_forward, .x = X->data, .out = total->data, .n = numel(X));
-    if (record) tape_push(X->device, (Node){.backward = sum_backward, .out = total, .in = {X}});
+    tape_push(X->device, (Node){.backward = sum_backward, .out = total, .in = {X}});
     return total;
 }
 

@@ -1,4 +1,5 @@
-// nn.c: see nn.h. Each kind of module is a few lines: what it owns, and its forward function.
+// nn.c: a kind of module is what it owns and a forward function, a few lines for each. All
+// parameters of a network are slices of one vector on each device.
 #include "nn.h"
 #include "common/base/error.h"
 #include "random.h"
@@ -20,12 +21,12 @@ struct Module {
     int num_own;
     Module **children;
     int num_children;
-    // Options, of those kinds that have them:
+    // Options of some kinds:
     Conv2dOptions conv;
     int pool_kernel, pool_h, pool_w;
     bool training, sync;
     long num_batches_tracked, tracked_at_start;
-    // What all modules in this one have, for a network that is initialised:
+    // Of a network that was initialised, with all modules in it:
     Parameters all;
     FlatParameters *on;              // each device; NULLs where there are none
     size_t num_trained, num_buffers; // floats of FlatParameters
@@ -100,15 +101,6 @@ static Tensor *zeros(Device *device, size_t n) {
     return t;
 }
 
-static void place_parameter(Parameter *p, const FlatParameters *flat) {
-    const Tensor *start = p->start, *home = p->trained ? flat->data : flat->buffers;
-    Tensor *copy = tensor_slice(home, p->first, start->ndim, start->shape);
-    copy->name = p->name;
-    tensor_copy(copy, start);
-    if (p->trained) attach_grad_at(copy, flat->grad, p->first);
-    p->on[device_id(home->device)] = copy;
-}
-
 void place_on(Module *net, Device *device) {
     Parameters all = parameters_of(net);
     FlatParameters *flat = &net->on[device_id(device)];
@@ -116,7 +108,15 @@ void place_on(Module *net, Device *device) {
     flat->data = zeros(device, net->num_trained);
     flat->grad = zeros(device, net->num_trained);
     flat->buffers = zeros(device, net->num_buffers);
-    for (int i = 0; i < all.n; i++) place_parameter(all.list[i], flat);
+    for (int i = 0; i < all.n; i++) {
+        Parameter *p = all.list[i];
+        Tensor *home = p->trained ? flat->data : flat->buffers;
+        Tensor *copy = tensor_slice(home, p->first, p->start->ndim, p->start->shape);
+        copy->name = p->name;
+        tensor_copy(copy, p->start);
+        if (p->trained) attach_grad_at(copy, flat->grad, p->first);
+        p->on[device_id(device)] = copy;
+    }
 }
 
 static Tensor *copy_on(Parameter *p, Device *device) {
@@ -290,43 +290,46 @@ Module *residual_module(int in_channels, int out_channels, ResidualOptions o) {
 
 // ---- the whole network ------------------------------------------------------------------------
 
-// Calls visit(module, path, context) for m and all modules in it; path is "" or ends with a point.
-typedef void Visit(Module *m, const char *path, void *context);
-static void visit_all(Module *m, const char *path, Visit *visit, void *context) {
-    visit(m, path, context);
-    for (int i = 0; i < m->num_children; i++) {
-        char *inner = xprintf("%s%s.", path, m->children[i]->name);
-        visit_all(m->children[i], inner, visit, context);
-        free(inner);
-    }
-}
-
-static void collect(Module *m, const char *path, void *context) {
-    Parameters *all = context;
-    size_t n = (size_t)(all->n + m->num_own);
-    all->list = xgrow(all->list, n + 1, sizeof(Parameter *));
+// Adds the parameters of m and of all modules in it. Gives them their full names; path is "" or
+// ends with a dot.
+static void collect(Module *m, const char *path, Parameters *all) {
+    all->list = xgrow(all->list, (size_t)(all->n + m->num_own) + 1, sizeof(Parameter *));
     for (int i = 0; i < m->num_own; i++) {
         char *name = xprintf("%s%s", path, m->own[i]->name);
         free(m->own[i]->name);
         m->own[i]->start->name = m->own[i]->name = name;
         all->list[all->n++] = m->own[i];
     }
+    for (int i = 0; i < m->num_children; i++) {
+        char *inner = xprintf("%s%s.", path, m->children[i]->name);
+        collect(m->children[i], inner, all);
+        free(inner);
+    }
 }
 
-static void restart_count(Module *m, const char *path, void *context) {
-    (void)path;
-    (void)context;
+static void restart_counts(Module *m) {
     m->num_batches_tracked = m->tracked_at_start;
+    for (int i = 0; i < m->num_children; i++) restart_counts(m->children[i]);
 }
 
-static void forget_count(Module *m, const char *path, void *context) {
-    (void)path;
-    (void)context;
+void restart(Module *net) {
+    parameters_of(net);
+    free_copies(net);
+    restart_counts(net);
+}
+
+static void forget_counts(Module *m) {
     m->tracked_at_start = 0;
+    for (int i = 0; i < m->num_children; i++) forget_counts(m->children[i]);
 }
 
-// Where each parameter begins in FlatParameters.
-static void lay_out(Module *net) {
+void initialize(Module *net, uint64_t seed) {
+    if (!net->all.n) {
+        collect(net, "", &net->all);
+        net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
+    }
+    forget_counts(net);
+    restart(net);
     net->num_trained = net->num_buffers = 0;
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
@@ -334,31 +337,12 @@ static void lay_out(Module *net) {
         p->net = net;
         p->first = *end;
         *end += numel(p->start);
-    }
-}
-
-void initialize(Module *net, uint64_t seed) {
-    if (!net->all.n) {
-        visit_all(net, "", collect, &net->all); // gives them their whole names, once
-        net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
-    }
-    lay_out(net);
-    visit_all(net, "", forget_count, NULL);
-    restart(net);
-    for (int i = 0; i < net->all.n; i++) {
-        Parameter *p = net->all.list[i];
         if (p->deviation > 0)
             fill_normal(p->start->data, numel(p->start), p->deviation, seed,
                         STREAM_PARAMS + (uint32_t)i);
         else
             tensor_fill(p->start, p->value);
     }
-}
-
-void restart(Module *net) {
-    parameters_of(net);
-    free_copies(net);
-    visit_all(net, "", restart_count, NULL);
 }
 
 Parameters parameters_of(const Module *net) {
@@ -374,19 +358,15 @@ Parameter *find_parameter(const Module *net, const char *name) {
         "the network has no parameter \"%s\"", name);
 }
 
-static void set_mode(Module *m, const char *path, void *training) {
-    (void)path;
-    m->training = *(const bool *)training;
+void set_training(Module *net, bool training) {
+    net->training = training;
+    for (int i = 0; i < net->num_children; i++) set_training(net->children[i], training);
 }
 
-void set_training(Module *net, bool training) { visit_all(net, "", set_mode, &training); }
-
-static void set_sync(Module *m, const char *path, void *sync) {
-    (void)path;
-    m->sync = *(const bool *)sync;
+void set_sync_batch_norm(Module *net, bool sync) {
+    net->sync = sync;
+    for (int i = 0; i < net->num_children; i++) set_sync_batch_norm(net->children[i], sync);
 }
-
-void set_sync_batch_norm(Module *net, bool sync) { visit_all(net, "", set_sync, &sync); }
 
 void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]) {
     CHECK(net->all.n, "initialize() the network first");
@@ -419,41 +399,38 @@ size_t buffer_bytes(const Module *net) { return bytes_of(net, false); }
 
 // ---- counts of minibatches --------------------------------------------------------------------
 
-// A walk over all batch norms, to read their counts or to write them.
-typedef struct CountWalk {
-    Counts counts;
-    int at; // when writing: the next one
-    bool at_start;
-} CountWalk;
-
-static long *count_of(Module *m, const CountWalk *walk) {
-    return walk->at_start ? &m->tracked_at_start : &m->num_batches_tracked;
+static long *count_of(Module *m, bool at_start) {
+    return at_start ? &m->tracked_at_start : &m->num_batches_tracked;
 }
 
-static void read_count(Module *m, const char *path, void *context) {
-    CountWalk *walk = context;
-    Counts *counts = &walk->counts;
-    if (m->forward != batch_norm_forward) return;
-    counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
-    counts->list[counts->n++] =
-        (NamedCount){xprintf("%snum_batches_tracked", path), *count_of(m, walk)};
+static void add_counts(Module *m, const char *path, bool at_start, Counts *counts) {
+    if (m->forward == batch_norm_forward) {
+        counts->list = xgrow(counts->list, (size_t)(counts->n + 1), sizeof *counts->list);
+        counts->list[counts->n++] =
+            (NamedCount){xprintf("%snum_batches_tracked", path), *count_of(m, at_start)};
+    }
+    for (int i = 0; i < m->num_children; i++) {
+        char *inner = xprintf("%s%s.", path, m->children[i]->name);
+        add_counts(m->children[i], inner, at_start, counts);
+        free(inner);
+    }
 }
 
 Counts counts_of(const Module *net, bool at_start) {
-    CountWalk walk = {.at_start = at_start};
-    visit_all((Module *)net, "", read_count, &walk);
-    return walk.counts;
+    Counts counts = {0};
+    add_counts((Module *)net, "", at_start, &counts);
+    return counts;
 }
 
-static void write_count(Module *m, const char *path, void *context) {
-    (void)path;
-    CountWalk *walk = context;
-    if (m->forward == batch_norm_forward)
-        *count_of(m, walk) = (long)walk->counts.list[walk->at++].value;
+// Takes them from the list on, and returns where it has ended.
+static const NamedCount *take_counts(Module *m, const NamedCount *next, bool at_start) {
+    if (m->forward == batch_norm_forward) *count_of(m, at_start) = (long)(next++)->value;
+    for (int i = 0; i < m->num_children; i++) next = take_counts(m->children[i], next, at_start);
+    return next;
 }
 
 void set_counts(Module *net, const Counts *counts, bool at_start) {
-    visit_all(net, "", write_count, &(CountWalk){.counts = *counts, .at_start = at_start});
+    take_counts(net, counts->list, at_start);
 }
 
 void free_counts(Counts *counts) {

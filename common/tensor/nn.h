@@ -1,14 +1,14 @@
 // nn.h: networks put together from modules, as with torch.nn. Book: "Concise Implementation for
-// Multiple GPUs".
+// Multiple GPUs". To keep a network in a file, see checkpoints.h.
 //
 //     Module *net = Sequential(Conv2d(1, 6, .kernel_size = 5, .padding = 2), ReLU(), Flatten(),
 //                              Linear(6 * 28 * 28, 10));
 //     initialize(net, seed);
 //     Tensor *y_hat = forward(net, X); // X on any device
 //
-// A module says what is computed and owns its parameters; it computes with the operations of
-// functional.h. A parameter has a copy on each device that data has passed through: made from the
-// values that initialize() or load_parameters() gave, when the first data arrives there.
+// A module owns its parameters and computes with the operations of functional.h. A parameter has a
+// start on the host, given by initialize() or load_parameters(). It gets a copy on each device when
+// the first data arrives there.
 #ifndef NN_H
 #define NN_H
 
@@ -35,10 +35,10 @@ Module *BatchNorm2d(int num_features);
 
 Module *ReLU(void);
 
-// The mean of each kernel_size x kernel_size window, a window beside the other.
+// The mean of each kernel_size x kernel_size window, without overlap.
 Module *AvgPool2d(int kernel_size);
-// As many windows as the output has pixels: (N,C,H,W) -> (N,C,out_h,out_w). H and W must be
-// multiples of out_h and out_w. AdaptiveAvgPool2d(1, 1) is the global mean.
+// The mean of out_h x out_w windows: (N,C,H,W) -> (N,C,out_h,out_w). H and W must be multiples of
+// out_h and out_w. AdaptiveAvgPool2d(1, 1) is the global mean.
 Module *AdaptiveAvgPool2d(int out_h, int out_w);
 
 // (N,C,H,W) -> (N,C*H*W)
@@ -51,7 +51,7 @@ Module *Linear(int in_features, int out_features);
 // Sequential(NULL) is empty.
 #define Sequential(...) sequential_of((Module *const[]){__VA_ARGS__, NULL})
 Module *sequential_of(Module *const modules[]); // ends with NULL
-// One more at the end, with a name of its own.
+// Adds one at the end, under a name.
 void add_module(Module *sequential, const char *name, Module *module);
 
 // The book's residual block (He et al., "Deep residual learning", 2016): relu(bn2(conv2(relu(
@@ -70,20 +70,20 @@ void module_free(Module *net);
 
 // ---- from start to output ---------------------------------------------------------------------
 
-// Gives the network its start: weights of Linear and Conv2d from N(0, 0.01^2), as the book does,
-// the same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1).
-// Copies on devices, if there are any, are taken back: from now on no device holds parameters.
+// Gives the network its start: weights of Linear and Conv2d from N(0, 0.01^2), as in the book, the
+// same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1). No
+// device holds copies any more.
 void initialize(Module *net, uint64_t seed);
-// Back to the start that the network has: copies on devices are taken back, and the counts of
-// minibatches are those of the start.
+// Back to the start: no device holds copies any more, and the counts of minibatches are those of
+// the start.
 void restart(Module *net);
 
 // In training (at first) batch norm uses the minibatch's statistics, in evaluation the running
 // ones. net.train(), net.eval()
 void set_training(Module *net, bool training);
 
-// Whether batch norm takes mean and variance over all k shards (see sync_batch_norm) or each device
-// over its own (at first).
+// Whether batch norm takes mean and variance over all k shards (sync_batch_norm()), or (at first)
+// each device over its own.
 void set_sync_batch_norm(Module *net, bool sync);
 
 // net(X), on the device of X.
@@ -94,11 +94,11 @@ void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]);
 
 // ---- parameters -------------------------------------------------------------------------------
 
-// A parameter, or a buffer: what is kept with the parameters, but not trained.
+// A parameter, or a buffer, which is kept with the parameters but not trained.
 typedef struct Parameter {
     char *name;                 // as in PyTorch's state_dict: "resnet_block1.0.conv1.weight"
     bool trained;               // false: a buffer (running statistics)
-    double deviation;           // it starts from N(0, deviation^2), or, if that is 0,
+    double deviation;           // it starts from N(0, deviation^2); if this is 0,
     float value;                // from this value
     Tensor *start;              // on the host
     Tensor *on[NUM_DEVICE_IDS]; // its copies; NULL where there is none
@@ -113,28 +113,28 @@ typedef struct Parameters {
 } Parameters;
 Parameters parameters_of(const Module *net);
 
-// By name; die()s if there is none of that name.
+// die()s if there is none of that name.
 Parameter *find_parameter(const Module *net, const char *name);
 
-// The book's weight.data(device): the copy on a device. die()s if the device holds none, because no
-// data went through the network there.
+// The book's weight.data(device): the copy on a device. die()s if there is none, because no data
+// went through the network there.
 Tensor *parameter_data(const Parameter *parameter, const Device *device);
 
 // Makes copies on a device, before data arrives there. (forward() does so by itself.)
 void place_on(Module *net, Device *device);
 
-// A network's parameters on a device are slices of a few long vectors, in the order of state_dict:
-// so a step needs one update per device, and exchanges need not be of one small tensor at a time.
-// Nothing lies between them: what is exchanged is what the formulas say. (In ResNet-18 all begin at
-// multiples of 256 bytes, which GPUs like.)
+// A network's parameters on a device are slices of a few long vectors, in the order of state_dict.
+// So a step needs one update per device, and an exchange can be larger than one small tensor. There
+// are no gaps, so the bytes of an exchange are those of the formulas. (In ResNet-18 all parameters
+// begin at multiples of 256 bytes, which is fast on GPUs.)
 typedef struct FlatParameters {
     Tensor *data, *grad; // of what is trained
-    Tensor *buffers;     // of what is not; without elements if there are none
+    Tensor *buffers;     // of what is not trained; it may have no elements
 } FlatParameters;
 // die()s if the device holds none, as parameter_data() does.
 FlatParameters flat_parameters(const Module *net, const Device *device);
 
-// sgd() for all trained parameters on a device.
+// sgd() of functional.h for all trained parameters on a device.
 void sgd_step(Module *net, Device *device, float lr, int batch_size);
 
 // Bytes of the trained parameters and of the buffers (running statistics), on one device.

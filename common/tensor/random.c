@@ -34,7 +34,7 @@ double random_normal(uint64_t seed, uint32_t stream, uint64_t index) {
     return radius * cos(2.0 * M_PI * to_uniform(join(r.v[2], r.v[3])));
 }
 
-// Some of the numbers of fill_normal(): from `first` on, up to `end`.
+// Those of fill_normal() from `first` to `end`, without the last.
 typedef struct Numbers {
     float *values;
     size_t first, end;
@@ -51,9 +51,9 @@ static void *fill_some(void *argument) {
     return NULL;
 }
 
-// A network has millions of parameters, and each number takes a logarithm and a cosine: the program
-// would not start training before one core has made them all. Since each index stands for itself,
-// all cores may help. The last part is for this thread, and so is what no thread can be had for.
+// A network has millions of parameters, and each takes a logarithm and a cosine, which would delay
+// the start of training if one core computed them all. This thread takes the last part, and those
+// for which no thread can be started.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream) {
     enum { MOST_THREADS = 64, WORTH_A_THREAD = 1 << 16 };
@@ -79,7 +79,7 @@ void fill_normal(float *values, size_t n, double standard_deviation, uint64_t se
 void random_order(int *order, int n, uint64_t seed, uint32_t stream) {
     for (int i = 0; i < n; i++) order[i] = i;
     for (int i = n - 1; i > 0; i--) {
-        // 2^64 is no multiple of i + 1, so some places are likelier than others: by i / 2^64.
+        // (2^64 is no multiple of i + 1, so some places are more likely, but only by i / 2^64.)
         int j = (int)(random_bits(seed, stream, (uint64_t)i) % ((uint64_t)i + 1));
         int swap = order[i];
         order[i] = order[j];

@@ -1,7 +1,6 @@
-// random.h: random numbers that are a function of (seed, stream, index) and of nothing else: Philox
-// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) from Random123. There is
-// no hidden state, so any device or thread can make any number, in any order, and gets the same
-// one.
+// random.h: random numbers as functions of (seed, stream, index): Philox (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011) from Random123. There is no hidden state, so any
+// thread can make any number, in any order. For a new purpose, add a stream below.
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -23,8 +22,8 @@ double random_uniform(uint64_t seed, uint32_t stream, uint64_t index); // in (0,
 double random_normal(uint64_t seed, uint32_t stream,
                      uint64_t index); // mean 0, standard deviation 1
 
-// values[i] = standard_deviation * random_normal(seed, stream, i), by all cores that the CPU
-// devices share.
+// values[i] = standard_deviation * random_normal(seed, stream, i), on all cores that CPU devices
+// may use.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream);
 // A random order of 0..n-1 (Fisher-Yates).

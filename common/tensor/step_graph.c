@@ -1,4 +1,5 @@
-// step_graph.c: the last few steps that were seen, and their graphs.
+// step_graph.c: keeps the last few kinds of steps and their graphs. A kind is known by a key, which
+// has everything that must be the same for the graph to be right.
 #include "step_graph.h"
 #include "autograd.h"
 #include "common/base/error.h"
@@ -10,19 +11,16 @@
 
 // ---- what a step is known by -------------------------------------------------------------------
 
-// All of its StepWork, in words.
+// Everything in a StepWork, as words.
 typedef struct Key {
     uint64_t *words;
     size_t n, room;
 } Key;
 
-static Key asked; // the key of the step that is asked for; its memory is used again
+static Key asked; // of the step that begins
 
 static void add_word(Key *key, uint64_t word) {
-    if (key->n == key->room) {
-        key->room = key->room > 0 ? 2 * key->room : 256;
-        key->words = xgrow(key->words, key->room, sizeof *key->words);
-    }
+    key->words = xroom(key->words, key->n, &key->room, sizeof *key->words);
     key->words[key->n++] = word;
 }
 
@@ -76,7 +74,7 @@ typedef struct Step {
 enum { STEPS = 4 };
 static Step steps[STEPS];
 static int next;      // which of them is forgotten next
-static Step *current; // from begin to launch or done; NULL if it is run as it is
+static Step *current; // from begin to launch or done; NULL if no graph is used
 static bool enabled = true;
 
 void choose_graph(const char *name) { enabled = strcmp(name, "on") == 0; }
@@ -104,18 +102,15 @@ static Step *step_with(const StepWork *work) {
     return step;
 }
 
-// What was recorded before memory was freed may write to what now is somebody else's.
-static void check_memory(Step *step) {
-    if (!step->graph || memory_still_there(step->memory)) return;
-    graph_free(step->graph);
-    step->graph = NULL;
-    step->seen = 0;
-}
-
 bool step_graph_begin(const StepWork *work) {
     if (!enabled || !has_graphs(work->devices[0]) || trace_label_now()) return false;
     Step *step = step_with(work);
-    check_memory(step);
+    // A graph that was recorded before memory was freed may write to what is something else now.
+    if (step->graph && !memory_still_there(step->memory)) {
+        graph_free(step->graph);
+        step->graph = NULL;
+        step->seen = 0;
+    }
     if (!step->graph && step->seen++ == 0) return false;
     current = step;
     if (step->graph) return true;

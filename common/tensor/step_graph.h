@@ -1,6 +1,6 @@
-// step_graph.h: training steps as graphs (see graph.h). The steps of a training are the same work
-// on other numbers. A step of LeNet is dozens of small kernels, and the host needs some
-// microseconds to launch each; recorded once, a step is one launch.
+// step_graph.h: training steps as graphs (graph.h). All steps of a training do the same work on
+// other numbers. A step of LeNet is dozens of small kernels, and the host needs some microseconds
+// to launch each. Recorded once, a step is a single launch.
 //
 //     const StepWork work = {devices, k, params, n, .numbers = {lr, rows}};
 //     if (step_graph_begin(&work)) {
@@ -11,11 +11,11 @@
 //         step_graph_done(losses);
 //     }
 //
-// A step is run as it is the first time, when memory may still have to be found for it; the second
-// time it is recorded, but for the copies from the host that it begins with.
+// The first time, a step is run without a graph, because it may have to allocate memory. The second
+// time it is recorded, except for the copies from the host with which it begins.
 //
-// A replay runs none of the step's C code, so what that changes on the host stays as it is. ResNet
-// (chapter 5) does without graphs: its batch norms count their minibatches on the host.
+// Do not use this for steps that change something on the host: a replay runs none of the step's C
+// code. (So ResNet does without it, because its batch norms count minibatches on the host.)
 #ifndef STEP_GRAPH_H
 #define STEP_GRAPH_H
 
@@ -24,16 +24,16 @@
 // Whether steps are recorded: "on" (default) or "off". CPU devices have no graphs.
 void choose_graph(const char *name);
 
-// What a step works on: all that must be the same for it to be the same work, but for the values in
-// the tensors. What is left out is zero.
+// Everything that must be the same for a step to be the same work, apart from the values in the
+// tensors.
 enum { STEP_NUMBERS = 4 };
 typedef struct StepWork {
     Device *const *devices;
     int k;
-    Tensor *const *params; // known by their shapes, their memory and that of their gradients
+    Tensor *const *params; // compared by shape, memory and memory of the gradient
     int num_params;
     double numbers[STEP_NUMBERS]; // such as the learning rate, and the size of the minibatch
-    const void *algorithm;        // which of several ways the step goes
+    const void *algorithm;        // which of several methods the step uses
 } StepWork;
 
 // Begins a step with this work. Returns whether it has been recorded.

@@ -1,4 +1,5 @@
-// tensor.c: see tensor.h.
+// tensor.c: a tensor is a header on the host and memory on its device; all work on the memory is
+// enqueued there.
 #include "tensor.h"
 #include "common/base/error.h"
 
@@ -113,7 +114,7 @@ float *values_of_all(Tensor *const tensors[], int n, size_t *num_values) {
     return values;
 }
 
-// The brackets of dimension `dim`; rows stand below each other, behind `indent` columns.
+// Prints dimension `dim` in brackets, each row on a line that is indented.
 static void print_values(const Tensor *t, const float **values, int dim, int indent) {
     if (dim >= MAX_DIMS) return;
     putchar('[');

@@ -1,7 +1,10 @@
 // tensor.h: float32 arrays on a device.
 //
-// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too (0..9
-// are exact), so that one type serves all. Tensors made here live until tensor_free(); the
+// To make one, call tensor_new(); to get values in and out, tensor_write(), tensor_read() and
+// item(), which wait. Everything else is enqueued. Do not read t->data of a tensor on a device.
+//
+// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32, too
+// (0..9 are exact), so that there is only one type. Tensors made here live until tensor_free(); the
 // activations that functional.h makes live until the next begin_step() of their device.
 #ifndef TENSOR_H
 #define TENSOR_H
@@ -27,7 +30,7 @@ typedef struct Tensor {
     void *grad_final_context;
 } Tensor;
 
-// A whole number that is stored beside tensors, under a name.
+// A whole number that is stored beside tensors.
 typedef struct NamedCount {
     const char *name;
     int64_t value;
@@ -44,7 +47,7 @@ void tensor_free(Tensor *t); // and its gradient; NULL is allowed
 size_t numel(const Tensor *t);
 size_t tensor_bytes(const Tensor *t);
 bool same_shape(const Tensor *a, const Tensor *b);
-// "(20, 1, 3, 3)"; the text is replaced by the fourth next call.
+// "(20, 1, 3, 3)"; valid during the next three calls.
 const char *shape_text(const Tensor *t);
 
 // Copies the elements; shapes must be equal, devices may differ. Enqueued, not waited for.
@@ -53,35 +56,34 @@ void tensor_copy(Tensor *dst, const Tensor *src);
 Tensor *tensor_to(const Tensor *t, Device *device);
 void tensor_fill(Tensor *t, float value);
 
-// Between the tensor and the program's own memory; both wait until it is done.
+// Between the tensor and the program's own memory. Both wait until it is done.
 void tensor_read(const Tensor *t, float *values);
 void tensor_write(Tensor *t, const float *values);
-// All values in a new array, never NULL, to be given to free(). Waits.
+// All values in a new array, never NULL. free() it. Waits.
 float *tensor_values(const Tensor *t);
-// The values of n tensors, one after the other, and how many they are. As tensor_values().
+// The same of n tensors, one after the other, and their number.
 float *values_of_all(Tensor *const tensors[], int n, size_t *num_values);
-// Prints "label: [[1., 2.], [3., 4.]] on cpu:0", a row per line; for small tensors. Waits. Without
-// values (--backend model): "label: (2, 2) on model:0, no values".
+// Prints a small tensor: "label: [[1., 2.], [3., 4.]] on cpu:0", a row per line, or, without values
+// (--backend model), "label: (2, 2) on model:0, no values". Waits.
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
 float item(const Tensor *t);
-// The same of k tensors on devices: values[i] is that of t[i]. Waits once, for all of them. (A GPU
-// copies beside the others only into memory of device_alloc(host(), ..), as tensors have.)
+// The same of k tensors: values[i] is the element of t[i]. Waits once, for all of them. (GPUs copy
+// at the same time only into memory of device_alloc(host(), ..), such as that of a tensor.)
 void items(Tensor *const t[], int k, float values[]);
 
-// The book's p.requires_grad_(): from now on the tensor has a gradient, at first zero.
+// The book's p.requires_grad_(): from now on the tensor has a gradient, which starts as zero.
 void attach_grad(Tensor *t);
 
-// A tensor of that shape whose elements are those of `flat` (one dimension) from number `first` on.
-// So many tensors can be one piece of memory, and be copied, summed or updated as one. To be freed
-// before `flat` is.
+// A tensor of that shape in the memory of `flat` (one dimension), from element `first` on. So many
+// tensors can be copied, summed or updated as one. Free it before `flat`.
 Tensor *tensor_slice(const Tensor *flat, size_t first, int ndim, const int *shape);
 // attach_grad() with a gradient that is a slice of `flat_grad`.
 void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first);
 
-// How far two trainings of n parameters that began at `start` ended from each other: the largest
-// difference, relative to the largest change from start to b. Without a start (NULL): relative to
-// the largest number of b. 0: equal to the bit. NAN if there is a NAN.
+// How far apart two trainings of n parameters ended that began at `start`: the largest difference,
+// relative to the largest change from start to b, or, without a start (NULL), to the largest number
+// of b. 0: equal to the bit. NAN if there is a NAN.
 double relative_difference(const float *a, const float *b, const float *start, size_t n);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
-#include "common/model/machine_this.h"
+#include "common/model/machine.h"
 #include "common/program/flags.h"
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
