@@ -34,10 +34,11 @@ static const char *const get_data =
     "folder with --data DIR or FASHION_MNIST_DIR=DIR";
 static const char *const get_right =
     "you need the right to read it: ask its owner, or give another folder with --data";
-static const char *get_again; // find_directory() knows how
+static const char *get_again; // set by find_directory()
 
 // ---- where the files are ---------------------------------------------------------------------
-// (.make/probe.sh looks for them in the same places, under the same names.)
+//
+// (.make/probe.sh looks for the same names in the same places.)
 
 // Below the given folder, where torchvision, zalandoresearch/fashion-mnist and Keras put them.
 static const char *const places[] = {"", "FashionMNIST/raw", "raw", "data/fashion",
@@ -87,7 +88,7 @@ static bool has_file(const char *folder, const char *file) {
     return has;
 }
 
-// The place with all four files; if there is none, the first with any.
+// The place with all four files, or else the first place with any.
 static char *find_place(const char *directory) {
     char *best = xstrdup(directory);
     for (int p = 0, most = 0; p < NUM_PLACES; p++) {
@@ -131,12 +132,12 @@ typedef struct IdxFile {
     int rows, cols;    // images only
 } IdxFile;
 
-// Reads up to `size` bytes; fewer only if the file ends there and ends well.
+// Reads `size` bytes, or fewer if the file ends there. die()s if it is damaged.
 static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
     int got = gzread(file->stream, buffer, size);
     int error;
     const char *message = gzerror(file->stream, &error); // "path: what"
-    // Of a file that was cut off, gzread() returns what there is and only marks the error.
+    // (For a file that was cut off, gzread() returns what there is, and only gzerror() tells.)
     if (got < 0 || (error != Z_OK && error != Z_STREAM_END)) die(get_again, "%s", message);
     return (size_t)got;
 }
@@ -163,7 +164,7 @@ static void read_magic(IdxFile *file, uint32_t expected) {
     die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
 }
 
-// The first of its names that can be opened. (A program without zlib passes over those with .gz.)
+// Opens the file under the first name that there is. (A program without zlib skips .gz.)
 static IdxFile open_one(const char *directory, const char *folder, const char *name) {
     for (int i = 0; i < NUM_NAMES; i++) {
         IdxFile file = {.path = path_of(folder, name, i), .item_bytes = 1};
@@ -267,7 +268,7 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     data->count = limit > 0 ? limit : (int)images.count;
     data->rows = images.rows;
     data->cols = images.cols;
-    // All labels are checked, also those beyond the limit: they come first because they are few.
+    // The few labels are read first. All are checked, even those beyond the limit.
     data->labels = read_items(&labels, labels.count);
     for (size_t i = 0; i < labels.count; i++)
         if (data->labels[i] >= FASHION_MNIST_CLASSES)
@@ -317,12 +318,12 @@ void dataset_free(Dataset *data) {
 // ---- minibatches -----------------------------------------------------------------------------
 //
 // A ring of buffers between two threads. Batch b of an epoch is in slot b % SLOTS. Three counters
-// say who owns what; each only grows during an epoch:
+// say who owns which batch, and only grow during an epoch:
 //
 //     released <= taken <= filled <= batches,  filled - released <= SLOTS
 //
-// The prefetch thread owns slot `filled % SLOTS` as long as filled - released < SLOTS. Batches from
-// `released` to `taken` are with the host program, those from `taken` to `filled` are ready.
+// Batches from `released` to `taken` are used by the host program, those from `taken` to `filled`
+// are ready. While filled - released < SLOTS, the prefetch thread fills slot filled % SLOTS.
 
 enum { SLOTS = 3 };
 

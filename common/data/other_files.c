@@ -101,7 +101,7 @@ char *wrapper_prefix(Names names) {
     return prefix;
 }
 
-// The shortest prefix with which all names that are missing are in the file; NULL: there is none.
+// The shortest prefix under which the file has all names that are missing; NULL: there is none.
 static char *prefix_of_missing(Names in_file, Names wanted, const char *missing) {
     char *shortest = NULL;
     for (int i = 0; i < in_file.n; i++) {
@@ -130,7 +130,7 @@ static _Noreturn void die_of_prefix(const char *path, const char *taken, const c
                                     Names in_file, const char *missing) {
     const char *whole = xprintf("%s%s", taken, prefix);
     bool all = all_begin(in_file, prefix);
-    // What begins otherwise is of no use, unless it is a part of the network that has no prefix.
+    // The hint drops other names, unless they all have the prefix.
     const char *only = all ? "" : xprintf(" if k.startswith(\"%s\")", whole);
     const char *hint =
         xprintf(SAVE_WITH "k.removeprefix(\"%s\")" OF_STATE "%s}, \"w.safetensors\")", whole, only);

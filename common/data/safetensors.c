@@ -33,15 +33,11 @@ static const char *const other_model =
 
 // ---- for messages ----------------------------------------------------------------------------
 
-// Text from a file, not too long for a line.
-typedef struct Shortened {
-    char text[100 + sizeof ".."];
-} Shortened;
-
-static Shortened shortened(const char *text) {
-    Shortened s;
-    snprintf(s.text, sizeof s.text, "%.100s%s", text, strlen(text) > 100 ? ".." : "");
-    return s;
+// Text from a file, short enough for a line. (Nobody frees it, because the program is about to
+// end.)
+static const char *shortened(const char *text) {
+    enum { MOST = 100 };
+    return xprintf("%.*s%s", MOST, text, strlen(text) > MOST ? ".." : "");
 }
 
 static const char *text_of_shape(int ndim, const int *shape) {
@@ -52,24 +48,17 @@ static const char *text_of_shape(int ndim, const int *shape) {
 
 // ---- reading: the header ---------------------------------------------------------------------
 
-// A tensor of the file, and which bytes of the data it has.
-typedef struct Span {
-    SafetensorsEntry entry;
-    size_t begin, end;
-} Span;
-
-// A file of which the header is read, and not yet the data.
+// A file whose header has been read, but not its data.
 typedef struct Reading {
     const char *path;
     FILE *stream;
     size_t data_size;
-    Span *spans; // as they lie in the file
 } Reading;
 
 static FILE *open_regular_file(const char *path, size_t *size) {
     struct stat status;
     FILE *stream = NULL;
-    // Asked before it is opened: opening a pipe would wait for someone to write into it.
+    // (Before it is opened, because opening a pipe would wait for a writer.)
     if (stat(path, &status) == 0) {
         if (!S_ISREG(status.st_mode)) die("give the name of a file", "%s: is not a file", path);
         stream = fopen(path, "rbe");
@@ -86,7 +75,8 @@ static void read_exactly(const char *path, FILE *stream, void *buffer, size_t si
         path);
 }
 
-// die()s if the file begins as one of another format does; some of those would claim a header, too.
+// die()s if the file looks like another format. (First, because the others' first bytes may look
+// like the length of a header.)
 static void check_format(const char *path, FILE *stream) {
     char first[FIRST_BYTES];
     size_t n = fread(first, 1, sizeof first, stream);
@@ -117,13 +107,13 @@ static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_duplicate_key)
         die("the format forbids that; some readers take the last of the two: save the file again",
-            "%s: the header has a key twice: %s", path, shortened(error->text).text);
+            "%s: the header has a key twice: %s", path, shortened(error->text));
     const char *hint = damaged;
     if (code == json_error_numeric_overflow)
         hint = "the file is damaged, or has larger numbers than this program reads";
     if (code == json_error_null_character || code == json_error_null_byte_in_key)
         hint = "the file is damaged, or has names with a zero byte, which this program cannot read";
-    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text).text,
+    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text),
         error->position);
 }
 
@@ -152,7 +142,7 @@ static void read_metadata(const char *path, json_t *metadata, SafetensorsFile *f
     if (!good) die(damaged, "%s: __metadata__ is not an object of strings", path);
 }
 
-// Those of version 0.8.0. Only F32 and I64 are read, but others may belong to a good file.
+// The types of version 0.8.0. Only F32 and I64 are read, but a good file may have others.
 static const struct Dtype {
     const char *name;
     int bits;
@@ -163,21 +153,6 @@ static const struct Dtype {
               {"F64", 64},    {"U64", 64}};
 enum { NUM_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
-// Returns how many bits a number has.
-static size_t read_dtype(const char *path, const json_t *info, SafetensorsEntry *entry) {
-    const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, shortened(entry->name).text);
-    int i = 0;
-    while (i < NUM_DTYPES && strcmp(dtypes[i].name, dtype) != 0) i++;
-    if (i == NUM_DTYPES)
-        die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
-            "you save it",
-            "%s: tensor \"%s\" has dtype %s, which is unknown", path, shortened(entry->name).text,
-            shortened(dtype).text);
-    entry->dtype = dtypes[i].name;
-    return (size_t)dtypes[i].bits;
-}
-
 static void check_dtype(const char *path, const SafetensorsEntry *entry, const char *wanted) {
     if (strcmp(entry->dtype, wanted) == 0) return;
     const char *hint = "these are no plain parameters (but quantized ones?): save the network as "
@@ -186,7 +161,7 @@ static void check_dtype(const char *path, const SafetensorsEntry *entry, const c
         hint = other_model;
     else if (strstr("F16 BF16 F64", entry->dtype))
         hint = "convert it in PyTorch with .float() before you save it";
-    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name).text,
+    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name),
         entry->dtype, wanted);
 }
 
@@ -197,103 +172,91 @@ static bool read_integer(const json_t *value, size_t most, size_t *result) {
     return *result <= most;
 }
 
-// Returns how many bytes the tensor has.
-static size_t read_shape(const char *path, const json_t *info, size_t bits,
-                         SafetensorsEntry *entry) {
+// One tensor of the header. Checks that its type, shape and place in the data agree.
+static void read_entry(const Reading *r, const json_t *info, SafetensorsEntry *entry) {
+    const char *path = r->path, *name = shortened(entry->name);
+    if (!json_is_object(info))
+        die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path, name);
+
+    const char *dtype = json_string_value(json_object_get(info, "dtype"));
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, name);
+    int d = 0;
+    while (d < NUM_DTYPES && strcmp(dtypes[d].name, dtype) != 0) d++;
+    if (d == NUM_DTYPES)
+        die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
+            "you save it",
+            "%s: tensor \"%s\" has dtype %s, which is unknown", path, name, shortened(dtype));
+    entry->dtype = dtypes[d].name;
+
     const json_t *shape = json_object_get(info, "shape");
-    const Shortened name = shortened(entry->name);
-    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name.text);
-    size_t ndim = json_array_size(shape), all_bits = bits;
+    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name);
+    size_t ndim = json_array_size(shape), bits = (size_t)dtypes[d].bits, all_bits = bits;
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
-            "%s: tensor \"%s\" has %zu dimensions", path, name.text, ndim);
+            "%s: tensor \"%s\" has %zu dimensions", path, name, ndim);
     entry->ndim = (int)ndim;
     entry->count = 1;
     for (size_t i = 0; i < ndim; i++) {
         size_t size;
         if (!read_integer(json_array_get(shape, i), SIZE_MAX, &size))
             die(damaged, "%s: tensor \"%s\": its shape has a size that is no integer from 0", path,
-                name.text);
+                name);
         if (size > INT32_MAX)
             die("this program reads tensors of up to 2147483647 in each dimension",
-                "%s: tensor \"%s\" has a dimension of %zu", path, name.text, size);
+                "%s: tensor \"%s\" has a dimension of %zu", path, name, size);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
             __builtin_mul_overflow(entry->count, bits, &all_bits))
-            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name.text,
+            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name,
                 text_of_shape((int)i + 1, entry->shape));
     }
     if (all_bits % 8 != 0)
-        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path,
-            name.text, entry->count, entry->dtype);
-    return all_bits / 8;
-}
+        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path, name,
+            entry->count, entry->dtype);
 
-static void read_offsets(const char *path, const json_t *info, size_t bytes, size_t data_size,
-                         Span *span) {
     const json_t *offsets = json_object_get(info, "data_offsets");
-    const Shortened name = shortened(span->entry.name);
     if (json_array_size(offsets) != 2)
-        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name.text);
-    if (!read_integer(json_array_get(offsets, 0), data_size, &span->begin) ||
-        !read_integer(json_array_get(offsets, 1), data_size, &span->end))
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name);
+    if (!read_integer(json_array_get(offsets, 0), r->data_size, &entry->begin) ||
+        !read_integer(json_array_get(offsets, 1), r->data_size, &entry->end))
         die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
-            path, name.text, data_size);
-    if (span->begin > span->end)
-        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name.text);
-    if (span->end - span->begin != bytes)
+            path, name, r->data_size);
+    if (entry->begin > entry->end)
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name);
+    if (entry->end - entry->begin != all_bits / 8)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            name.text, text_of_shape(span->entry.ndim, span->entry.shape), bytes,
-            span->end - span->begin);
-}
-
-static void read_spans(Reading *r, json_t *header, SafetensorsFile *file) {
-    r->spans = xcalloc(json_object_size(header) + 1, sizeof *r->spans);
-    const char *name;
-    json_t *info;
-    json_object_foreach(header, name, info) {
-        if (strcmp(name, "__metadata__") == 0) {
-            read_metadata(r->path, info, file);
-            continue;
-        }
-        if (!json_is_object(info))
-            die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", r->path,
-                shortened(name).text);
-        Span *span = &r->spans[file->n++];
-        span->entry.name = xstrdup(name);
-        size_t bits = read_dtype(r->path, info, &span->entry);
-        size_t bytes = read_shape(r->path, info, bits, &span->entry);
-        read_offsets(r->path, info, bytes, r->data_size, span);
-    }
+            name, text_of_shape(entry->ndim, entry->shape), all_bits / 8,
+            entry->end - entry->begin);
 }
 
 static int by_begin(const void *a, const void *b) {
-    const Span *x = a, *y = b;
+    const SafetensorsEntry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     if (x->end != y->end) return x->end < y->end ? -1 : 1; // empty tensors first,
-    return strcmp(x->entry.name, y->entry.name);           // in an order that is always the same
+    return strcmp(x->name, y->name);                       // always in the same order
 }
 
-// Sorts the tensors as they lie in the file. Each must begin where the one before it ends.
-static void check_spans(const char *path, Span *spans, int n, size_t data_size) {
-    qsort(spans, (size_t)n, sizeof *spans, by_begin);
+// Sorts the tensors by their place in the data. Each must begin where the one before it ends.
+static void check_places(const Reading *r, SafetensorsEntry *entries, int n) {
+    const char *path = r->path;
+    if (n > 0) qsort(entries, (size_t)n, sizeof *entries, by_begin);
     size_t end = 0;
     for (int i = 0; i < n; i++) {
-        if (spans[i].begin < end)
+        if (entries[i].begin < end)
             die(damaged, "%s: tensors \"%s\" and \"%s\" overlap", path,
-                shortened(spans[i - 1].entry.name).text, shortened(spans[i].entry.name).text);
-        if (spans[i].begin > end)
+                shortened(entries[i - 1].name), shortened(entries[i].name));
+        if (entries[i].begin > end)
             die(damaged, "%s: %zu bytes before tensor \"%s\" belong to no tensor", path,
-                spans[i].begin - end, shortened(spans[i].entry.name).text);
-        end = spans[i].end;
+                entries[i].begin - end, shortened(entries[i].name));
+        end = entries[i].end;
     }
-    if (end != data_size)
-        die(damaged, "%s: %zu bytes at the end belong to no tensor", path, data_size - end);
+    if (end != r->data_size)
+        die(damaged, "%s: %zu bytes at the end belong to no tensor", path, r->data_size - end);
 }
 
 // ---- reading: the whole file -----------------------------------------------------------------
 
-// What is in the file, without its values.
+// Opens the file and reads the header: all tensors, without their values.
 static SafetensorsFile begin_reading(const char *path, Reading *r) {
     size_t file_size;
     *r = (Reading){.path = path, .stream = open_regular_file(path, &file_size)};
@@ -303,27 +266,34 @@ static SafetensorsFile begin_reading(const char *path, Reading *r) {
     json_t *header = read_header(path, r->stream, header_size);
 
     SafetensorsFile file = {0};
-    read_spans(r, header, &file);
+    file.entries = xcalloc(json_object_size(header) + 1, sizeof *file.entries);
+    const char *name;
+    json_t *info;
+    json_object_foreach(header, name, info) {
+        if (strcmp(name, "__metadata__") == 0) {
+            read_metadata(path, info, &file);
+            continue;
+        }
+        SafetensorsEntry *entry = &file.entries[file.n++];
+        entry->name = xstrdup(name);
+        read_entry(r, info, entry);
+    }
     json_decref(header);
-    check_spans(path, r->spans, file.n, r->data_size);
-    file.entries = xcalloc((size_t)file.n + 1, sizeof *file.entries);
-    for (int i = 0; i < file.n; i++) file.entries[i] = r->spans[i].entry;
+    check_places(r, file.entries, file.n);
     return file;
 }
 
-// Each tensor at a multiple of ALIGNMENT, wherever it lies in the file.
+// Each tensor gets memory at a multiple of ALIGNMENT, whatever its place in the file.
 static void read_values(Reading *r, SafetensorsFile *file) {
     char *to = file->data = xmalloc(r->data_size + ALIGNMENT * ((size_t)file->n + 1));
-    for (int i = 0; i < file->n; i++) {
-        SafetensorsEntry *entry = &file->entries[i];
-        size_t bytes = r->spans[i].end - r->spans[i].begin;
+    for (SafetensorsEntry *entry = file->entries; entry < file->entries + file->n; entry++) {
+        size_t bytes = entry->end - entry->begin;
         read_exactly(r->path, r->stream, to, bytes);
         if (strcmp(entry->dtype, "F32") == 0) entry->values = (float *)to;
         if (strcmp(entry->dtype, "I64") == 0) entry->integers = (int64_t *)to;
         to += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     fclose(r->stream);
-    free(r->spans);
 }
 
 SafetensorsFile safetensors_open(const char *path) {
@@ -379,7 +349,7 @@ static void check_entry(const char *path, const SafetensorsEntry *entry, const c
     for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
     if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
-            shortened(entry->name).text, text_of_shape(entry->ndim, entry->shape),
+            shortened(entry->name), text_of_shape(entry->ndim, entry->shape),
             text_of_shape(ndim, shape));
 }
 
@@ -396,8 +366,7 @@ static void check_file(const char *path, const SafetensorsFile *file, Tensor *co
         if (!is_wanted(file->entries[i].name, tensors, n, extras))
             die("the file holds more than this network, such as an optimizer's state: save "
                 "net.state_dict() alone",
-                "%s: tensor \"%s\" is none of the model's", path,
-                shortened(file->entries[i].name).text);
+                "%s: tensor \"%s\" is none of the model's", path, shortened(file->entries[i].name));
 }
 
 static bool has_all(const SafetensorsFile *file, Names wanted) {
@@ -406,8 +375,8 @@ static bool has_all(const SafetensorsFile *file, Names wanted) {
     return true;
 }
 
-// Sees to it that all names that are wanted are in the file. Returns what it has taken away from
-// those in the file.
+// Makes sure that the file has all wanted names, if need be by taking a wrapper's prefix away from
+// its names. Returns the prefix, "" if it took none. free() it.
 static char *check_names(const char *path, SafetensorsFile *file, Names wanted) {
     if (has_all(file, wanted)) return xstrdup("");
     Names names = {xcalloc((size_t)file->n + 1, sizeof *names.list), file->n};
@@ -437,7 +406,7 @@ void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
     if (*prefix)
         warn("%s: read without the \"%s\" that DataParallel, DDP or torch.compile put before all "
              "names",
-             path, shortened(prefix).text);
+             path, shortened(prefix));
     for (int i = 0; i < n; i++)
         tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
     for (int i = 0; i < extras->num_counts; i++) {

@@ -44,8 +44,9 @@ typedef struct SafetensorsEntry {
     char *name;
     const char *dtype; // "F32" or "I64"
     int ndim, shape[8];
-    size_t count;  // numbers
-    float *values; // these two point into the file's data; one is NULL
+    size_t count;      // numbers
+    size_t begin, end; // its bytes in the data of the file
+    float *values;     // these two point into the file's data; one is NULL
     int64_t *integers;
 } SafetensorsEntry;
 typedef struct SafetensorsFile {

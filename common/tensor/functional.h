@@ -1,9 +1,8 @@
-// functional.h: the differentiable operations, with the names that PyTorch's torch.nn.functional
-// gives them.
+// functional.h: the differentiable operations, with the names of PyTorch's torch.nn.functional.
 //
-// Each returns a new tensor in the arena of its device (see arena.h) and enqueues the work; none
-// waits. All inputs of an operation must be on one device, else the program ends with a message:
-// what another device needs must be copied there. Shapes are checked the same way.
+// Each returns a new tensor in the arena of its device (arena.h) and enqueues the work; none waits.
+// To get gradients, call backward() of autograd.h afterwards. Do not mix devices: if the inputs of
+// an operation are not on one device, or their shapes do not fit, the program ends with a message.
 #ifndef FUNCTIONAL_H
 #define FUNCTIONAL_H
 
@@ -21,8 +20,8 @@ typedef struct Conv2dOptions {
 } Conv2dOptions;
 Tensor *conv2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptions options);
 
-// avg_pool2d(relu(conv2d(X, W, b)), .kernel = 2) in one operation, which does not write what lies
-// between to memory, and does not compute pixels that fill no window. The same numbers, but for
+// avg_pool2d(relu(conv2d(X, W, b)), .kernel = 2) in one operation, which writes no intermediate
+// results to memory, and does not compute pixels outside all windows. The same numbers, apart from
 // rounding. Options as for conv2d.
 #define conv2d_relu_avg_pool2d(X, W, b, ...)                                                       \
     conv2d_relu_avg_pool2d_with((X), (W), (b), (Conv2dOptions){.unused = 0, __VA_ARGS__})
@@ -46,8 +45,8 @@ Tensor *relu(Tensor *X);
 // A + B, elementwise, for two tensors of one shape. torch.add
 Tensor *add(Tensor *A, Tensor *B);
 
-// The same in place, as PyTorch's relu_ and add_: the result is in the memory of X, or A, and is
-// returned. Saves memory; an error where the old values are needed for some gradient.
+// The same in place, as PyTorch's relu_ and add_: they save memory by writing the result into X, or
+// A, and return it. die()s if the old values are needed for some gradient.
 Tensor *relu_(Tensor *X);
 Tensor *add_(Tensor *A, Tensor *B);
 
@@ -57,11 +56,11 @@ Tensor *mm(Tensor *A, Tensor *B);
 // X + b for each row. X (n,m), b (m) -> (n,m)
 Tensor *add_bias(Tensor *X, Tensor *b);
 
-// X W^T + b. X (n,in), W (out,in), b (out) or NULL -> (n,out). Mind the order of W: it is PyTorch's
-// F.linear; the book's LeNet keeps W as (in,out) and writes mm(X, W) + b.
+// X W^T + b. X (n,in), W (out,in), b (out) or NULL -> (n,out). Note the order of W, which is that
+// of PyTorch's F.linear. The book's LeNet keeps W as (in,out) and writes mm(X, W) + b.
 Tensor *linear(Tensor *X, Tensor *W, Tensor *b);
 
-// The same elements with another shape; one size may be -1 and is then computed. Moves nothing.
+// The same elements, in the same memory, with another shape. One size may be -1 and is computed.
 // reshape(h2, h2->shape[0], -1)
 #define reshape(X, ...)                                                                            \
     reshape_to((X), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__})
@@ -76,7 +75,7 @@ Tensor *sum(Tensor *X);
 
 // ---- not differentiable ----------------------------------------------------------------------
 
-// d2l's sgd: param -= lr * param.grad / batch_size for each, then the gradient is zero again.
+// d2l's sgd: param -= lr * param.grad / batch_size for each, then sets the gradient to zero.
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size);
 
 // count (1) += the number of rows of y_hat (n,classes) whose largest value is at y (n)
