@@ -7,7 +7,8 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
 #include "common/base/file.h"
-#include "common/data/fashion_mnist.h"
+#include "common/data/evaluate.h"
+#include "common/tensor/functional.h"
 #include "common/tensor/random.h"
 
 enum { PIXELS = 28 * 28 };
@@ -418,6 +419,28 @@ TEST(slow_device) {
     tensor_free(work);
     data_iter_free(iter);
     dataset_free(data);
+}
+
+// Devices with different numbers of rows, and one without any.
+TEST(accuracy_on_several_devices) {
+    static const float scores[] = {0, 1, 1, 0, 0, 1}, labels[2][3] = {{1, 0, 0}, {0, 0, 1}};
+    Device *devices[3];
+    Tensor *y_hat[3], *y[3], *W = PARAM(cpu_device(0), 1);
+    open_devices(devices, 3);
+    Accuracy a = accuracy_begin(devices, 3);
+    assert_false(needs_grad(W, NULL, NULL));
+    for (int batch = 0; batch < 2; batch++) {
+        for (int i = 0; i < 3; i++) {
+            y_hat[i] = keep(tensor_new(devices[i], 3 - i - i / 2, 2));
+            y[i] = keep(tensor_new(devices[i], 3 - i - i / 2));
+            tensor_write(y_hat[i], scores);
+            tensor_write(y[i], labels[batch]);
+        }
+        accuracy_count(&a, y_hat, y);
+    }
+    assert_true(accuracy_end(&a) == 7 / 10. && a.num_correct == 7 && a.observations == 10);
+    assert_true(needs_grad(W, NULL, NULL));
+    free_kept();
 }
 
 // ---- ranges ----------------------------------------------------------------------------------
