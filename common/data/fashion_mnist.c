@@ -164,23 +164,18 @@ static void read_magic(IdxFile *file, uint32_t expected) {
     die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
 }
 
-// Opens the file under the first name that there is. (A program without zlib skips .gz.)
-static IdxFile open_one(const char *directory, const char *folder, const char *name) {
-    for (int i = 0; i < NUM_NAMES; i++) {
-        IdxFile file = {.path = path_of(folder, name, i), .item_bytes = 1};
-        if (is_there(file.path, false)) {
-            if ((file.stream = gzopen(file.path, "rb"))) return file;
-            if (errno != ENOENT) die(get_right, "%s: %s", file.path, strerror(errno));
-        }
-        free(file.path);
-    }
-    die_of_missing(directory, folder, name);
-}
-
-// Finds one of the files and reads its header.
+// Opens the file under the first name that there is (without zlib, a name without .gz), and reads
+// its header.
 static IdxFile idx_open(const char *directory, const char *folder, const char *name,
                         uint32_t magic) {
-    IdxFile file = open_one(directory, folder, name);
+    IdxFile file = {.item_bytes = 1};
+    for (int i = 0; i < NUM_NAMES && !file.stream; i++) {
+        free(file.path);
+        file.path = path_of(folder, name, i);
+        if (!is_there(file.path, false) || (file.stream = gzopen(file.path, "rb"))) continue;
+        if (errno != ENOENT) die(get_right, "%s: %s", file.path, strerror(errno));
+    }
+    if (!file.stream) die_of_missing(directory, folder, name);
     gzbuffer(file.stream, 1 << 17);
     read_magic(&file, magic);
     file.count = read_number(&file);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // A piece larger than LARGE_BYTES gets its own chunk, so that little of any chunk is wasted.
-enum { CHUNK_BYTES = 16 << 20, LARGE_BYTES = 2 << 20, ALIGNMENT = 256 };
+enum { CHUNK_BYTES = 16 << 20, LARGE_BYTES = 2 << 20, NOTES_BYTES = 16 << 10, ALIGNMENT = 256 };
 
 typedef struct Chunk {
     char *memory;
@@ -30,13 +30,11 @@ typedef struct Loan {
 
 typedef struct Arena {
     Device *device;
-    Blocks small, large, notes; // notes are in the program's own memory
+    Blocks small, large, notes; // notes and tensors' headers are in the program's own memory
     size_t step_bytes;          // of the device, handed out in this step
     Loan *loans;
     int num_loans;
     size_t lent, most_lent; // bytes: now, and at most in this step
-    Tensor **headers;       // of the arena's tensors, on the host; used again in each step
-    int num_headers, max_headers;
 } Arena;
 
 static Arena arenas[NUM_DEVICE_IDS];
@@ -83,7 +81,6 @@ static void *arena_alloc(Device *device, size_t bytes) {
 }
 
 void *arena_note(Device *device, const void *contents, size_t bytes) {
-    enum { NOTES_BYTES = 16 << 10 };
     CHECK(aligned(bytes) <= NOTES_BYTES, "a note is short");
     void *note = take(&open_arena(device)->notes, NULL, aligned(bytes), NOTES_BYTES);
     return memcpy(note, contents, bytes);
@@ -165,7 +162,6 @@ void arena_begin_step(Device *device) {
     for (int i = 0; i < arena->num_loans; i++) arena->loans[i].lent = 0;
     arena->lent = arena->most_lent = 0;
     arena->step_bytes = 0;
-    arena->num_headers = 0;
 }
 
 ArenaPosition arena_position(const Device *device) {
@@ -209,28 +205,15 @@ void arena_close(void) {
         for (int i = 0; i < arena->num_loans; i++)
             device_free(arena->device, arena->loans[i].memory);
         free(arena->loans);
-        for (int i = 0; i < arena->max_headers; i++) free(arena->headers[i]);
-        free(arena->headers);
         *arena = (Arena){0};
     }
 }
 
 // ---- tensors in the arena ----------------------------------------------------------------------
 
-static Tensor *new_header(Device *device) {
-    Arena *arena = open_arena(device);
-    if (arena->num_headers == arena->max_headers) {
-        int more = arena->max_headers ? 2 * arena->max_headers : 64;
-        arena->headers = xgrow(arena->headers, (size_t)more, sizeof(Tensor *));
-        for (int i = arena->max_headers; i < more; i++) arena->headers[i] = xmalloc(sizeof(Tensor));
-        arena->max_headers = more;
-    }
-    return arena->headers[arena->num_headers++];
-}
-
 Tensor *arena_header(Device *device, int ndim, const int *shape) {
     CHECK(ndim >= 1 && ndim <= MAX_DIMS, "a tensor has 1 to 4 dimensions");
-    Tensor *t = new_header(device);
+    Tensor *t = take(&open_arena(device)->notes, NULL, aligned(sizeof *t), NOTES_BYTES);
     *t = (Tensor){.ndim = ndim, .device = device};
     memcpy(t->shape, shape, sizeof(int) * (size_t)ndim);
     return t;
