@@ -5,9 +5,9 @@
 //
 // To keep a training, call checkpoint_save() when an epoch has ended. To go on, call
 // checkpoint_open(), then checkpoint_check(), then checkpoint_load(). What follows has the same
-// bits as in a training that was never stopped. Do not save within an epoch: the place in the
-// epoch is not in the file. (Random numbers are functions of the seed and the epoch, so nothing
-// else is needed for them.)
+// bits as in a training that was never stopped. Do not save within an epoch: the place in the epoch
+// is not in the file. (Random numbers are functions of the seed and the epoch, so nothing else is
+// needed for them.)
 //
 // A checkpoint is a file of parameters too, for load_parameters() and for PyTorch; it says the rest
 // in texts. Two more kinds of tensors may be in it, for which PyTorch needs strict=False: batch

@@ -30,8 +30,8 @@ static const char *const file_names[] = {"train-images-idx3-ubyte", "train-label
 enum { NUM_FILES = 4 };
 
 static const char *const get_data =
-    "`make setup` installs the data set; if it is elsewhere, give its "
-    "folder with --data DIR or FASHION_MNIST_DIR=DIR";
+    "`make setup` installs the data set; if it is elsewhere, give its folder with --data DIR or "
+    "FASHION_MNIST_DIR=DIR";
 static const char *const get_right =
     "you need the right to read it: ask its owner, or give another folder with --data";
 static const char *get_again; // set by find_directory()

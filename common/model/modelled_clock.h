@@ -16,8 +16,8 @@
 // waits. Each host has the data set. What the host itself computes (choosing the images of a
 // minibatch) takes no time.
 //
-// The times follow from the program's work and the machine's figures alone, so they are the same
-// in every run and on every computer.
+// The times follow from the program's work and the machine's figures alone, so they are the same in
+// every run and on every computer.
 #ifndef MODELLED_CLOCK_H
 #define MODELLED_CLOCK_H
 
@@ -32,9 +32,9 @@ void modelled_clock_start(const Machine *machine);
 // Whether launches take as long as in a framework written in Python, and kernels as long as those
 // of its libraries. After each start they are ours.
 void modelled_clock_use_framework(bool framework);
-// Whether each device has its own host thread, as ranks of torch.distributed do, so that all
-// launch side by side. After each start, one thread launches for all devices of a host. All
-// threads still wait where the program waits.
+// Whether each device has its own host thread, as ranks of torch.distributed do, so that all launch
+// side by side. After each start, one thread launches for all devices of a host. All threads still
+// wait where the program waits.
 void modelled_clock_use_ranks(bool ranks);
 // The machine that the clock was started with; NULL if there is no clock.
 const Machine *modelled_machine(void);

@@ -22,9 +22,9 @@ typedef struct Line {          // a queue
     size_t count, room, known; // how many; for how many the time is known
     uint64_t forgotten;
     double free, busy; // when the last known piece is done; seconds of all known ones
-    int first_waiting,
-        next_waiting; // queues that wait for one of its moments; the next such; or -1
-    bool asked;       // in the agenda
+    int first_waiting; // a queue that waits for one of its moments, or -1
+    int next_waiting;  // the next queue in the list of those that wait with this one, or -1
+    bool asked;        // in the agenda
 } Line;
 
 // A time in the agenda: a queue's next piece comes to a port.

@@ -38,8 +38,8 @@ static void check_rows(const Tensor *const X[], int k) {
     double values = 0;
     for (int i = 0; i < k; i++) values += (double)X[i]->shape[0] * shape_of(X[i]).S;
     CHECK(values != 1,
-          "batch_norm: the variance of a single value is not known; evaluate, or train "
-          "with more rows");
+          "batch_norm: the variance of a single value is not known; evaluate, or train with more "
+          "rows");
 }
 
 // A vector in the arena.

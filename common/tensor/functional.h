@@ -8,7 +8,7 @@
 
 #include "autograd.h"
 
-// Y = X * W + b. X (N,C,H,W), W (M,C,h,w), b (M) or NULL -> (N,M,out_h,out_w),
+// Y = X * W + b. X (N,C,H,W), W (M,C,h,w), b (M) or NULL -> (N,M,out_h,out_w), where
 // out_h = (H + 2 padding - h) / stride + 1. Options by name: conv2d(X, W, b, .padding = 1).
 #define conv2d(X, W, b, ...) conv2d_with((X), (W), (b), (Conv2dOptions){.unused = 0, __VA_ARGS__})
 typedef struct Conv2dOptions {
