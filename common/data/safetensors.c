@@ -33,11 +33,15 @@ static const char *const other_model =
 
 // ---- for messages ----------------------------------------------------------------------------
 
-// Text from a file, short enough for a line. (Nobody frees it, because the program is about to
-// end.)
-static const char *shortened(const char *text) {
-    enum { MOST = 100 };
-    return xprintf("%.*s%s", MOST, text, strlen(text) > MOST ? ".." : "");
+// Text from a file, short enough for a line.
+typedef struct Shortened {
+    char text[100 + sizeof ".."];
+} Shortened;
+
+static Shortened shortened(const char *text) {
+    Shortened s;
+    snprintf(s.text, sizeof s.text, "%.100s%s", text, strlen(text) > 100 ? ".." : "");
+    return s;
 }
 
 static const char *text_of_shape(int ndim, const int *shape) {
@@ -107,13 +111,13 @@ static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_duplicate_key)
         die("the format forbids that; some readers take the last of the two: save the file again",
-            "%s: the header has a key twice: %s", path, shortened(error->text));
+            "%s: the header has a key twice: %s", path, shortened(error->text).text);
     const char *hint = damaged;
     if (code == json_error_numeric_overflow)
         hint = "the file is damaged, or has larger numbers than this program reads";
     if (code == json_error_null_character || code == json_error_null_byte_in_key)
         hint = "the file is damaged, or has names with a zero byte, which this program cannot read";
-    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text),
+    die(hint, "%s: the header is not good JSON: %s (byte %d)", path, shortened(error->text).text,
         error->position);
 }
 
@@ -161,7 +165,7 @@ static void check_dtype(const char *path, const SafetensorsEntry *entry, const c
         hint = other_model;
     else if (strstr("F16 BF16 F64", entry->dtype))
         hint = "convert it in PyTorch with .float() before you save it";
-    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name),
+    die(hint, "%s: tensor \"%s\" has dtype %s; it must be %s", path, shortened(entry->name).text,
         entry->dtype, wanted);
 }
 
@@ -174,58 +178,60 @@ static bool read_integer(const json_t *value, size_t most, size_t *result) {
 
 // One tensor of the header. Checks that its type, shape and place in the data agree.
 static void read_entry(const Reading *r, const json_t *info, SafetensorsEntry *entry) {
-    const char *path = r->path, *name = shortened(entry->name);
+    const char *path = r->path;
+    const Shortened name = shortened(entry->name);
     if (!json_is_object(info))
-        die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path, name);
+        die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path, name.text);
 
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, name);
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, name.text);
     int d = 0;
     while (d < NUM_DTYPES && strcmp(dtypes[d].name, dtype) != 0) d++;
     if (d == NUM_DTYPES)
         die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
             "you save it",
-            "%s: tensor \"%s\" has dtype %s, which is unknown", path, name, shortened(dtype));
+            "%s: tensor \"%s\" has dtype %s, which is unknown", path, name.text,
+            shortened(dtype).text);
     entry->dtype = dtypes[d].name;
 
     const json_t *shape = json_object_get(info, "shape");
-    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name);
+    if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name.text);
     size_t ndim = json_array_size(shape), bits = (size_t)dtypes[d].bits, all_bits = bits;
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
-            "%s: tensor \"%s\" has %zu dimensions", path, name, ndim);
+            "%s: tensor \"%s\" has %zu dimensions", path, name.text, ndim);
     entry->ndim = (int)ndim;
     entry->count = 1;
     for (size_t i = 0; i < ndim; i++) {
         size_t size;
         if (!read_integer(json_array_get(shape, i), SIZE_MAX, &size))
             die(damaged, "%s: tensor \"%s\": its shape has a size that is no integer from 0", path,
-                name);
+                name.text);
         if (size > INT32_MAX)
             die("this program reads tensors of up to 2147483647 in each dimension",
-                "%s: tensor \"%s\" has a dimension of %zu", path, name, size);
+                "%s: tensor \"%s\" has a dimension of %zu", path, name.text, size);
         entry->shape[i] = (int)size;
         if (__builtin_mul_overflow(entry->count, size, &entry->count) ||
             __builtin_mul_overflow(entry->count, bits, &all_bits))
-            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name,
+            die(damaged, "%s: tensor \"%s\": shape %s is too large for any memory", path, name.text,
                 text_of_shape((int)i + 1, entry->shape));
     }
     if (all_bits % 8 != 0)
-        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path, name,
-            entry->count, entry->dtype);
+        die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path,
+            name.text, entry->count, entry->dtype);
 
     const json_t *offsets = json_object_get(info, "data_offsets");
     if (json_array_size(offsets) != 2)
-        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name);
+        die(damaged, "%s: tensor \"%s\" has no data_offsets [begin, end]", path, name.text);
     if (!read_integer(json_array_get(offsets, 0), r->data_size, &entry->begin) ||
         !read_integer(json_array_get(offsets, 1), r->data_size, &entry->end))
         die(damaged, "%s: tensor \"%s\": its data_offsets are not within the %zu bytes of data",
-            path, name, r->data_size);
+            path, name.text, r->data_size);
     if (entry->begin > entry->end)
-        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name);
+        die(damaged, "%s: tensor \"%s\": its data ends before it begins", path, name.text);
     if (entry->end - entry->begin != all_bits / 8)
         die(damaged, "%s: tensor \"%s\": shape %s needs %zu bytes, data_offsets give it %zu", path,
-            name, text_of_shape(entry->ndim, entry->shape), all_bits / 8,
+            name.text, text_of_shape(entry->ndim, entry->shape), all_bits / 8,
             entry->end - entry->begin);
 }
 
@@ -244,10 +250,10 @@ static void check_places(const Reading *r, SafetensorsEntry *entries, int n) {
     for (int i = 0; i < n; i++) {
         if (entries[i].begin < end)
             die(damaged, "%s: tensors \"%s\" and \"%s\" overlap", path,
-                shortened(entries[i - 1].name), shortened(entries[i].name));
+                shortened(entries[i - 1].name).text, shortened(entries[i].name).text);
         if (entries[i].begin > end)
             die(damaged, "%s: %zu bytes before tensor \"%s\" belong to no tensor", path,
-                entries[i].begin - end, shortened(entries[i].name));
+                entries[i].begin - end, shortened(entries[i].name).text);
         end = entries[i].end;
     }
     if (end != r->data_size)
@@ -349,7 +355,7 @@ static void check_entry(const char *path, const SafetensorsEntry *entry, const c
     for (int i = 0; same && i < ndim; i++) same = entry->shape[i] == shape[i];
     if (!same)
         die(other_model, "%s: tensor \"%s\" has shape %s, the model wants %s", path,
-            shortened(entry->name), text_of_shape(entry->ndim, entry->shape),
+            shortened(entry->name).text, text_of_shape(entry->ndim, entry->shape),
             text_of_shape(ndim, shape));
 }
 
@@ -366,7 +372,8 @@ static void check_file(const char *path, const SafetensorsFile *file, Tensor *co
         if (!is_wanted(file->entries[i].name, tensors, n, extras))
             die("the file holds more than this network, such as an optimizer's state: save "
                 "net.state_dict() alone",
-                "%s: tensor \"%s\" is none of the model's", path, shortened(file->entries[i].name));
+                "%s: tensor \"%s\" is none of the model's", path,
+                shortened(file->entries[i].name).text);
 }
 
 static bool has_all(const SafetensorsFile *file, Names wanted) {
@@ -406,7 +413,7 @@ void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
     if (*prefix)
         warn("%s: read without the \"%s\" that DataParallel, DDP or torch.compile put before all "
              "names",
-             path, shortened(prefix));
+             path, shortened(prefix).text);
     for (int i = 0; i < n; i++)
         tensor_write(tensors[i], safetensors_find(&file, tensors[i]->name)->values);
     for (int i = 0; i < extras->num_counts; i++) {
