@@ -11,7 +11,7 @@
 #include "common/base/file.h"
 #include "common/program/interrupt.h"
 #include "common/program/picture.h"
-#include "common/program/png.h"
+#include "common/program/plot.h"
 
 static void write_text(const char *path, const char *text) {
     OutputFile file = output_open(path);

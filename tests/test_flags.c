@@ -7,8 +7,9 @@
 #include "common/program/book.h"
 
 #define ALL                                                                                        \
-    "devices quick full batch-size lr epochs seed seeds rounds train-size test-size steps "        \
-    "no-shuffle allreduce check load save checkpoint resume log-loss csv live data"
+    "devices quick batch-size lr epochs seed train-size test-size steps no-shuffle allreduce "     \
+    "load "                                                                                        \
+    "save checkpoint resume log-loss csv live data"
 #define COMMON                                                                                     \
     "backend threads threads-per-device machine memory tf32 out trace timeline predict help "      \
     "bn staleness"
@@ -32,7 +33,6 @@ static Flags begin(const char *names, const char *line) {
     Flags defaults = default_flags;
     defaults.machine = "none";
     defaults.own = own;
-    defaults.seeds = defaults.rounds = 3; // they have no default of their own
     defaults.quick_means = "--batch-size 64 --epochs 3";
     return book_begin(argc, argv, "A program.", names, defaults);
 }
@@ -58,14 +58,14 @@ CASE(values_arrive) {
     assert_true(f.steps == -1 && f.shuffle && !f.seed && !f.live && !f.load && !f.checkpoint);
     assert_string_equal(f.out, "plots");
     f = begin(ALL, "--backend cpu --devices 64 --threads 3 --threads-per-device 1 --batch-size 7 "
-                   "--lr 0.25 --epochs 1000000 --seed 18446744073709551615 --seeds 32 --rounds 99 "
-                   "--train-size 2147483647 --test-size 1 --steps 0 --no-shuffle --full --check "
+                   "--lr 0.25 --epochs 1000000 --seed 18446744073709551615 "
+                   "--train-size 2147483647 --test-size 1 --steps 0 --no-shuffle "
                    "--live --allreduce ring --bn sync --staleness inf");
     assert_true(f.backend == BACKEND_CPU && f.devices == 64 && f.threads == 3 && f.lr == 0.25f);
     assert_true(f.threads_per_device == 1 && f.batch_size == 7 && f.epochs == 1000000);
-    assert_true(f.seed == UINT64_MAX && f.seeds == 32 && f.rounds == 99 && f.steps == 0);
-    assert_true(f.train_size == INT_MAX && f.test_size == 1 && !f.shuffle && f.full && !f.quick);
-    assert_true(f.check && f.live && staleness == INT_MAX && num_threads() == 3);
+    assert_true(f.seed == UINT64_MAX && f.steps == 0);
+    assert_true(f.train_size == INT_MAX && f.test_size == 1 && !f.shuffle && !f.quick);
+    assert_true(f.live && staleness == INT_MAX && num_threads() == 3);
     assert_string_equal(f.allreduce, "ring");
     assert_string_equal(bn, "sync");
     f = begin(ALL,
@@ -106,8 +106,6 @@ static const struct {
     VALUES("threads-per-device", "0 1025", "a whole number from 1 to 1024"),
     VALUES("train-size", "0", "a whole number, 1 or more"),
     VALUES("test-size", "0", "a whole number, 1 or more"),
-    VALUES("seeds", "0 33", "a whole number from 1 to 32"),
-    VALUES("rounds", "0 100", "a whole number from 1 to 99"),
     VALUES("seed", "-1 abc 18446744073709551616 ", "a whole number, 0 or more"),
     VALUES("staleness", "-1 infinite", "a whole number, 0 or more, or inf"),
     VALUES("backend", "gpu CUDA ", "auto, cpu, cuda, inline or model"),
@@ -123,10 +121,10 @@ static const struct {
     {2, "%s", "--learning-rate=0.1", "flag: --learning-rate=0.1", "\nhint: did you mean --lr?"},
     {2, "%s 64", "--batchsize --Batch_Size", "flag: --", "\nhint: did you mean --batch-size?"},
     {2, "%s", "--no-shuffle=1", "no such flag: --no-shuffle=1", ""},
+    {2, "%s 2", "--device --dev", "no such flag: --dev", ""}, // no abbreviations
     {2, "%s", "--devices", "--devices needs a value", "\nhint: --help lists the flags"},
     {2, "--devices 2 %s", "word 3 -", "not a flag: '", "'\nhint: --help"},
     {2, "%s", "--devices=65", "no 65 devices", "\nhint: 64 at most; with --backend model, 1024"},
-    {2, "--quick %s", "--full", "--quick and --full", "\nhint: give one"},
     {2, "--machine dgx-a100 --backend model --%s",
      "load=a save=a log-loss=a csv=a live checkpoint=a resume=a",
      ": with --backend model there are no values", "\nhint: leave it out"},

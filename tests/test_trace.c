@@ -3,7 +3,6 @@
 #include <jansson.h>
 
 #include "common/device/trace.h"
-#include "common/program/chrome_trace.h"
 #include "common/program/sheet.h"
 #include "common/program/timeline.h"
 #include "cases.h"

@@ -20,6 +20,7 @@
 
 static Notebook nb = {.bn = "averaged"};
 static const Flag own_flags[] = {
+    {"full", FLAG_ON, &nb.full, .help = "all images and epochs, on any machine"},
     {"bn", FLAG_CHOICE, &nb.bn, "M",
      .help = "batch norm's statistics: local, rank0, averaged or sync",
      .choices = "local|rank0|averaged|sync"},
@@ -336,9 +337,10 @@ static void read_flags(int argc, char *argv[]) {
         book_begin(argc, argv,
                    "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
                    "the batch size and learning rate.",
-                   "devices quick full batch-size lr epochs seed train-size test-size steps "
+                   "devices quick batch-size lr epochs seed train-size test-size steps "
                    "no-shuffle allreduce data load save checkpoint resume log-loss csv live",
                    defaults);
+    if (nb.flags.quick && nb.full) die_usage("give one of them", "--quick and --full");
     choose_allreduce(nb.flags.allreduce);
     choose_size(&nb);
     check_machine(&nb.flags);

@@ -11,6 +11,7 @@ typedef struct Notebook {
     Flags flags;
     const char *bn;  // --bn local|rank0|averaged|sync
     bool experiment; // --experiment
+    bool full;       // --full
     Module *net;
     Dataset *train_data, *test_data;
     Animator *animator;

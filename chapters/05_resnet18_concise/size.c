@@ -38,7 +38,7 @@ static const Size *size_of(const Notebook *nb) {
     if (nb->experiment) return &experiment_size;
     if (flags->backend == BACKEND_MODEL) return &model_size; // which takes no time here
     if (flags->quick) return &quick_size;
-    return flags->full || num_gpus() > 0 ? &full_size : &small_size;
+    return nb->full || num_gpus() > 0 ? &full_size : &small_size;
 }
 
 void choose_size(Notebook *nb) {
@@ -102,7 +102,8 @@ static void say_model(const Notebook *nb) {
 
 void say_size(const Notebook *nb) {
     const Flags *flags = &nb->flags;
-    if (flags->quick && flags->backend == BACKEND_MODEL) say_quick_flags(flags, flags);
+    if (flags->quick && flags->backend == BACKEND_MODEL)
+        say("quick: this run is short anyway, so nothing is left out");
     if (flags->backend == BACKEND_MODEL)
         say_model(nb);
     else if (size_of(nb) != &full_size)

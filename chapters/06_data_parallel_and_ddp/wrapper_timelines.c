@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
 #include "common/program/book.h"
-#include "common/program/chrome_trace.h"
 #include "common/program/say.h"
 #include "common/program/timeline.h"
 #include "step_record.h"

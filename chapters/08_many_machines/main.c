@@ -180,7 +180,7 @@ static void show_one_rank(void) {
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
     RuleResult results[MOST_RULE_JOBS];
-    int n = rule_jobs(RULES_SGD, flags.full, flags.seed, flags.seeds, jobs),
+    int n = rule_jobs(RULES_SGD, rank_flags.full, flags.seed, rank_flags.seeds, jobs),
         W = dist_get_world_size();
     if (rule_images(jobs, n) > train_data->count) {
         say("\n(No learning rates for larger minibatches: these trainings take %d images, and "

@@ -15,11 +15,15 @@ RankFlags rank_flags = {.network = "lenet",
                         .rule = "linear",
                         .collective = "auto",
                         .exchange = "buckets",
+                        .seeds = MOST_JOB_SEEDS,
                         .cycle = 1,
                         .timeout = 60};
 static const Flag own_flags[] = {
     {"train", FLAG_ON, &rank_flags.train,
      .help = "the training alone, without the tables before and after it"},
+    {"full", FLAG_ON, &rank_flags.full, .help = "all images and epochs, on any machine"},
+    {"seeds", FLAG_INTEGER, &rank_flags.seeds, "N", .help = "train from N seeds each", .least = 1,
+     .most = MOST_JOB_SEEDS, .counts = "seeds"},
     {"network", FLAG_CHOICE, &rank_flags.network, "N", .help = "what is trained: lenet or resnet18",
      .choices = "lenet|resnet18"},
     {"rule", FLAG_CHOICE, &rank_flags.rule, "R",
@@ -69,9 +73,7 @@ static void check_flags(const Flags *f) {
     if (!(rank_flags.cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
                   (double)rank_flags.cycle);
-    if (f->seeds > MOST_JOB_SEEDS)
-        die_usage(xprintf("from 1 to %d", MOST_JOB_SEEDS), "--seeds: not a possible value: %d",
-                  f->seeds);
+    if (f->quick && rank_flags.full) die_usage("give one of them", "--quick and --full");
     fault_of(rank_flags.plant);
 }
 
@@ -81,11 +83,10 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.batch_size = 64;
     flags.lr = 0.05f;
     flags.epochs = 2;
-    flags.seeds = MOST_JOB_SEEDS;
     flags.of_ranks = true;
     flags.own = own_flags;
     flags.next = "make exercise-08-1";
-    flags.quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500 --seeds 1";
+    flags.quick_means = "--batch-size 16 --epochs 3 --seeds 1 --train-size 8192 --test-size 500";
     flags = book_begin(
         argc, argv,
         "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
@@ -94,8 +95,8 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "machines, srun --mpi=pmix as many as Slurm gives "
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
-        "batch-size lr epochs steps seed seeds train-size test-size no-shuffle full checkpoint "
-        "resume csv data -machine -predict",
+        "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv "
+        " data -machine -predict",
         flags);
     check_flags(&flags);
     rank_flags.train |= flags.checkpoint || flags.resume || rank_flags.plant;
@@ -126,7 +127,7 @@ void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *
     dist_must_agree_on_program();
     dist_must_agree_on_devices();
     agree_on_switch("--train", rank_flags.train);
-    agree_on_switch("--full", f->full);
+    agree_on_switch("--full", rank_flags.full);
     agree_on_switch("--no-shuffle", !f->shuffle);
     agree_on_switch("--hierarchical", rank_flags.hierarchical);
     dist_must_agree("--network", rank_flags.network);
@@ -140,7 +141,7 @@ void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *
     agree_on("--epochs", xprintf("%d", f->epochs));
     agree_on("--steps", xprintf("%d", f->steps));
     agree_on("--seed", xprintf("%llu", (unsigned long long)f->seed));
-    agree_on("--seeds", xprintf("%d", f->seeds));
+    agree_on("--seeds", xprintf("%d", rank_flags.seeds));
     agree_on("--bucket", xprintf("%d", rank_flags.bucket));
     agree_on("--fusion", xprintf("%d", rank_flags.fusion));
     agree_on("--cycle", xshortest(rank_flags.cycle));

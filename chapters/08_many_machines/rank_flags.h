@@ -7,10 +7,10 @@
 
 // The flags that this chapter adds; 0 and NULL: not given.
 typedef struct RankFlags {
-    bool train, hierarchical;
+    bool train, full, hierarchical;
     const char *network, *rule, *collective, *exchange, *plant;
     int bucket, fusion; // KB
-    int devices_per_rank, ranks_per_host;
+    int seeds, devices_per_rank, ranks_per_host;
     float cycle, timeout; // milliseconds, seconds
 } RankFlags;
 extern RankFlags rank_flags;

@@ -1,4 +1,5 @@
-// book.c: see book.h.
+// book.c: begins and ends a program of the book. It remembers the paths of all outputs, to check
+// them before long work, and writes the files of --trace and --timeline at the end.
 #include "book.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -8,7 +9,7 @@
 #include "interrupt.h"
 #include "say.h"
 #include "sheet.h"
-#include "tracing.h"
+#include "timeline.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,37 +20,18 @@
 
 static Flags flags;
 static bool reads_data; // whether the program has --data
+static bool is_tracing;
 static time_t began;
 static char *came_out; // of book_result()
-
-// What is about values makes no sense on devices that have none.
-static void refuse_values(const char *names) {
-    const struct {
-        const char *name;
-        bool given;
-    } about_values[] = {{"load", flags.load},
-                        {"save", flags.save},
-                        {"log-loss", flags.log_loss},
-                        {"live", flags.live},
-                        {"csv", flags.csv && is_listed(names, "live")}, // the curves
-                        {"checkpoint", flags.checkpoint},
-                        {"resume", flags.resume}};
-    for (size_t i = 0; i < sizeof about_values / sizeof *about_values; i++)
-        if (about_values[i].given && is_listed(names, about_values[i].name))
-            die_usage("leave it out, or choose another --backend",
-                      "--%s: with --backend model there are no values, only time",
-                      about_values[i].name);
-}
 
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     began = time(NULL);
     flags = parse_flags(argc, argv, about, names, defaults);
-    if (flags.quick && !is_listed(names, "quick")) say_quick_flags(&flags, &defaults);
-    if (flags.backend == BACKEND_MODEL) refuse_values(names);
     reads_data = is_listed(names, "data");
     if (!flags.of_ranks && strcmp(flags.out, defaults.out) == 0) launch_must_be_one();
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
-    tracing_begin(&flags);
+    is_tracing = flags.trace || flags.timeline;
+    if (is_tracing) trace_begin_at_most(1 << 19); // pieces of work; no viewer shows more
     return flags;
 }
 
@@ -123,19 +105,14 @@ void book_check_outputs(void) {
     check_outputs(all, n);
 }
 
-static void forget_outputs(void) {
-    for (int i = 0; i < num_outputs; i++) {
-        free(outputs[i].asked_for);
-        free(outputs[i].path);
-    }
-    num_outputs = 0;
-}
-
 // ---- the end ---------------------------------------------------------------------------------
 
 void book_another_writes(void) { flags.trace = flags.timeline = flags.next = NULL; }
 
-void book_end_trace(void) { tracing_end(&flags); }
+void book_end_trace(void) {
+    if (is_tracing) trace_write_files(flags.trace, flags.timeline);
+    is_tracing = false;
+}
 
 void book_result(const char *format, ...) {
     va_list args;
@@ -152,31 +129,33 @@ static bool was_drawn(const char *path) {
            file.st_mtime >= began;
 }
 
-static void say_what_is_next(void) {
-    const char *picture = NULL;
-    int others = 0;
-    for (int i = num_outputs - 1; i >= 0; i--)
-        if (was_drawn(outputs[i].path)) {
-            others += picture != NULL;
-            picture = outputs[i].path;
-        }
-    putchar('\n');
-    if (came_out) say("came out: %s", came_out);
-    if (picture && others > 0)
-        printf("to open: %s (and %d more picture%s beside it)\n", picture, others,
-               others > 1 ? "s" : "");
-    else if (picture)
-        printf("to open: %s\n", picture);
-    printf("next: %s\n", flags.next);
-}
-
 int book_end(void) {
     book_end_trace();
-    if (flags.next && !interrupted()) say_what_is_next();
+    if (flags.next && !interrupted()) {
+        const char *picture = NULL; // the first of the outputs
+        int others = 0;
+        for (int i = num_outputs - 1; i >= 0; i--)
+            if (was_drawn(outputs[i].path)) {
+                others += picture != NULL;
+                picture = outputs[i].path;
+            }
+        putchar('\n');
+        if (came_out) say("came out: %s", came_out);
+        if (picture && others > 0)
+            printf("to open: %s (and %d more picture%s beside it)\n", picture, others,
+                   others > 1 ? "s" : "");
+        else if (picture)
+            printf("to open: %s\n", picture);
+        printf("next: %s\n", flags.next);
+    }
     free(came_out);
     came_out = NULL;
     devices_close();
-    forget_outputs();
+    for (int i = 0; i < num_outputs; i++) {
+        free(outputs[i].asked_for);
+        free(outputs[i].path);
+    }
+    num_outputs = 0;
     check_stdout();
     return interrupted() ? EXIT_INTERRUPTED : EXIT_SUCCESS;
 }

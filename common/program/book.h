@@ -10,13 +10,12 @@
 
 #include "flags.h"
 
-// Reads the flags (see parse_flags()); with --trace or --timeline, the trace begins. A training
-// that goes on (--resume) writes its checkpoints to the same file, unless --checkpoint names
-// another. die_usage()s if --backend model comes with a flag about values: --load, --save,
-// --log-loss, --live, --checkpoint, --resume. With --quick it says what is made smaller, unless
-// the program has `quick` among its names: then it chooses and says that itself. die()s in one of
-// several processes that would write the same files: a launcher started them, there is no --out,
-// and defaults.of_ranks does not say that they work together.
+// Reads the flags (see parse_flags()). With --trace or --timeline a trace of all devices begins. It
+// keeps the first half a million pieces of work or so: more would fill the memory, and no viewer
+// shows them. A training that goes on (--resume) writes its checkpoints to the same file, unless
+// --checkpoint names another. die()s in one of several processes that would write the same files: a
+// launcher started them, there is no --out, and defaults.of_ranks does not say that they work
+// together.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // To be called before long work: the program will use so many devices. die_usage()s if the machine
@@ -43,8 +42,9 @@ void book_check_outputs(void);
 // them: that one writes the files of --trace and --timeline, and this one does not.
 void book_another_writes(void);
 
-// Ends the trace of --trace and --timeline before book_end() would: what comes now is measured, or
-// is on devices of its own, and belongs to no picture of what the program does.
+// Ends the trace and writes the files of --trace and --timeline before book_end() would. Call it
+// before work that belongs to no picture of the program: work that is only measured, say, or done
+// on other devices.
 void book_end_trace(void);
 
 // What came out, in a line that book_end() prints.

@@ -1,5 +1,6 @@
-// chrome_trace.c: see chrome_trace.h.
-#include "chrome_trace.h"
+// chrome_trace.c: writes traces as JSON for trace viewers, lane by lane, and then the arrows
+// between lanes, for which it looks up what the other device did before or after.
+#include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 

@@ -1,13 +1,12 @@
 // flags.h: the command line. Here are the flags that chapters share; each program says which of
-// them it has, and brings a table of its own.
+// them it has, and brings a table of its own. To read them, call book_begin() (book.h): it calls
+// parse_flags().
 #ifndef FLAGS_H
 #define FLAGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include "common/device/device.h"
-
-enum { MOST_SEEDS = 32, MOST_TIMED = 99 }; // of --seeds, of --rounds
 
 typedef enum {
     FLAG_INTEGER, // int
@@ -42,7 +41,6 @@ typedef struct Flags {
     int threads;                        // --threads T; 0: all cores
     int threads_per_device;             // --threads-per-device T; 0: they share the cores
     const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none
-    const char *memory;                 // --memory SIZE, see devices_limit_memory(); NULL: no limit
     bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
@@ -51,16 +49,14 @@ typedef struct Flags {
     int train_size;                     // --train-size N; 0: all images
     int test_size;                      // --test-size N; 0: all images
     int steps;                          // --steps N; -1: no limit
-    int seeds, rounds;                  // --seeds N --rounds N
     bool shuffle;                       // off with --no-shuffle
     bool live;                          // --live
     const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
-    bool quick, full;                   // --quick --full
+    bool quick;                         // --quick
     const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
     const char *next;                   // "make run-05": what to run after this program
     bool of_ranks;                      // several processes may run the program together
     const Flag *own;                    // the program's own flags, {0} last; NULL: it has none
-    bool check;                         // --check
     const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
     const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
     const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
@@ -73,27 +69,31 @@ typedef struct Flags {
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
-// Reads the command line of a program that has the flags `names` ("devices lr epochs"), besides
-// --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out, --trace,
-// --timeline, --predict and --help, which all have, and besides its own. --help prints `about`, the
-// flags that most people use, three examples, and the other flags, each with its default (or what
-// was given before), and ends the program with status 0. It is silent about a flag that changes
-// nothing here: "-machine" among the names says so. A wrong flag or value ends the program with
-// status 2 before anything is done.
+// Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
+// besides --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
+// --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1 or
+// --lr=0.1. A wrong flag or value ends the program with status 2 before anything is done, and so
+// does a flag about values (--load, --save, --log-loss, --live, --checkpoint, --resume) with
+// --backend model.
+//
+// --help prints `about`, the flags that most people use, three examples and the other flags, each
+// with its default (or what was given before it), and ends the program with status 0. It leaves out
+// a flag that changes nothing here: "-machine" among the names says so.
+//
 // --quick is for a class: a run that needs at most a minute of two free cores and still shows what
-// the program is about. It stands for the flags in defaults.quick_means, which are read before
-// those of the command line: so what is given there wins. NULL: the program is as quick as that
-// anyway.
+// the program is about. It stands for the flags in defaults.quick_means, wherever the command line
+// does not say otherwise, and a line says what is smaller than in the full run, unless the program
+// has `quick` among its names: then it chooses and says that itself. quick_means NULL: the program
+// is as quick as that anyway.
+//
 // --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
-// of the one at hand (this), which is measured first: see machine.h. --machine list shows
+// of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
-// changed; both end the program. Also calls set_program_name(), catch_interrupts(), devices_init()
-// to choose the backend, and starts the modelled clock of --machine.
+// changed; both end the program.
+//
+// Also calls set_program_name(), catch_interrupts(), predict_enable() and devices_init(), and
+// starts the modelled clock of --machine.
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
-
-// The first line of a quick run: "quick: 4096 training images, 3 epochs (full run: all, 10)".
-// `full` are the defaults.
-void say_quick_flags(const Flags *flags, const Flags *full);
 
 // Whether a list of flags ("devices lr epochs") has this one.
 bool is_listed(const char *names, const char *flag);

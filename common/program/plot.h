@@ -43,4 +43,8 @@ bool gnuplot_succeeded(Process gnuplot);
 // Runs it with these arguments (the first is "gnuplot"), silently. Whether it ended well.
 bool gnuplot_runs(char *arguments[]);
 
+// Whether a file is a whole PNG: each of its parts is as long as it says and has the checksum that
+// it says, and IEND is the last. (A program may write half of one and not notice.)
+bool png_is_whole(const char *path);
+
 #endif

@@ -1,26 +1,14 @@
-// tracing.c: see tracing.h.
-#include "tracing.h"
-#include "chrome_trace.h"
-#include "sheet.h"
+// tracing.c: writes the files of --trace and --timeline: what all devices did, in the time that was
+// measured here and in that of the modelled machine.
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/model/modelled_clock.h"
+#include "sheet.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { MOST_SPANS = 1 << 19 };
-
-static bool is_wanted(const Flags *flags) { return flags->trace || flags->timeline; }
-
-static bool is_tracing;
-
-void tracing_begin(const Flags *flags) {
-    is_tracing = is_wanted(flags);
-    if (is_tracing) trace_begin_at_most(MOST_SPANS);
-}
 
 // A pipe gets the file alone: what else is printed may go there, too.
 static void say_where(const char *what, const char *path) {
@@ -43,33 +31,31 @@ static void draw(const char *path, const SpanSet sets[], int n) {
     free(svg);
 }
 
-static void say_what_is_missing(const SpanSet *set) {
-    double last = 0;
-    for (int i = 0; i < set->count; i++) last = fmax(last, set->spans[i].end);
-    warn("the trace was full after %.1f s: it has the first %d pieces of work, and no later ones",
-         last, set->count);
-}
-
-void tracing_end(const Flags *flags) {
-    if (!is_tracing) return;
-    is_tracing = false;
+void trace_write_files(const char *trace, const char *timeline) {
     SpanSet measured = {.name = "measured here"}, modelled = {.modelled = true}, sets[2];
-    char *title = NULL;
     TraceSpan *spans = trace_end(&measured.count), *others = trace_modelled(&modelled.count);
+    char *title = NULL;
     int n = 0;
     measured.spans = spans;
     modelled.spans = others;
-    if (trace_left_out()) say_what_is_missing(measured.count > 0 ? &measured : &modelled);
+    if (trace_left_out()) {
+        const SpanSet *full = measured.count > 0 ? &measured : &modelled;
+        double last = 0;
+        for (int i = 0; i < full->count; i++) last = fmax(last, full->spans[i].end);
+        warn("the trace was full after %.1f s: it has the first %d pieces of work, and no later "
+             "ones",
+             last, full->count);
+    }
     if (measured.count > 0 || modelled.count == 0) sets[n++] = measured;
     if (modelled.count > 0) {
         modelled.name = title = xprintf("modelled on %s", modelled_machine()->name);
         sets[n++] = modelled;
     }
-    if (flags->trace) {
-        chrome_trace_write(flags->trace, sets, n);
-        say_where("trace, for https://ui.perfetto.dev or chrome://tracing", flags->trace);
+    if (trace) {
+        chrome_trace_write(trace, sets, n);
+        say_where("trace, for https://ui.perfetto.dev or chrome://tracing", trace);
     }
-    if (flags->timeline) draw(flags->timeline, sets, n);
+    if (timeline) draw(timeline, sets, n);
     free(title);
     free(spans);
     free(others);

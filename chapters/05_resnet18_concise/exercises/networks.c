@@ -5,6 +5,13 @@
 
 #include <stdlib.h>
 
+int rounds = 4;
+const Flag rounds_flag[] = {
+    {"rounds", FLAG_INTEGER, &rounds, "N", .help = "measure each time N times", .least = 1,
+     .most = 99, .counts = "rounds"},
+    {0},
+};
+
 // ## Images
 
 Dataset *small_images(const char *directory, bool train, int limit) {

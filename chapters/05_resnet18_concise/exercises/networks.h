@@ -3,8 +3,13 @@
 #ifndef NETWORKS_H
 #define NETWORKS_H
 
+#include "common/program/flags.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
+
+// --rounds, for the own flags of an experiment that measures: how often it measures each time.
+extern int rounds;
+extern const Flag rounds_flag[];
 
 // The first images of Fashion-MNIST with 14 x 14 pixels, each the mean of 2 x 2. ResNet-18 has the
 // same parameters for them and about a quarter of the work, so that many runs fit into two minutes.

@@ -11,8 +11,14 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "your_part.h"
 
-enum { NUM_K = 3, NUM_LR = 5 };
+enum { NUM_K = 3, NUM_LR = 5, MOST_SEEDS = 32 };
 static const int ks[NUM_K] = {1, 2, 4};
+static int seeds = 12;
+static const Flag own_flags[] = {
+    {"seeds", FLAG_INTEGER, &seeds, "N", .help = "train from N seeds each", .least = 1,
+     .most = MOST_SEEDS, .counts = "seeds"},
+    {0},
+};
 
 // The runs with one k and one learning rate, one for each seed.
 typedef struct Cell {
@@ -20,14 +26,13 @@ typedef struct Cell {
 } Cell;
 
 typedef struct Grid {
-    int seeds;
     float lr[NUM_LR]; // --lr is the one in the middle
     Cell cells[NUM_K][NUM_LR];
 } Grid;
 
 static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, DataIter *test_iter) {
     Cell cell;
-    for (int s = 0; s < flags->seeds; s++) {
+    for (int s = 0; s < seeds; s++) {
         Replicas r;
         uint64_t seed = flags->seed + (uint64_t)s;
         replicas_open(&r, k, seed);
@@ -36,7 +41,7 @@ static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, Da
             accuracy_after(&r, data, flags->epochs, flags->batch_size, lr, seed, test_iter);
         replicas_close(&r);
     }
-    mean_and_spread(cell.accuracy, flags->seeds, &cell.mean, &cell.spread);
+    mean_and_spread(cell.accuracy, seeds, &cell.mean, &cell.spread);
     return cell;
 }
 
@@ -56,12 +61,12 @@ static void measure_all(const Flags *flags, const Dataset *data, DataIter *test_
 static void write_csv(FILE *csv, const Flags *flags, const Grid *grid) {
     static const int numbers[MOST_SEEDS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     Table t = TABLE(csv, {.csv = "devices"}, {.csv = "batch"}, {.csv = "lr"}, {.csv = "mean"},
-                    {.csv = "spread"}, {.csv = "run%d", .count = grid->seeds, .of = numbers});
+                    {.csv = "spread"}, {.csv = "run%d", .count = seeds, .of = numbers});
     for (int i = 0; i < NUM_K; i++)
         for (int j = 0; j < NUM_LR; j++) {
             const Cell *c = &grid->cells[i][j];
             table_numbers(&t, ks[i], ks[i] * flags->batch_size, grid->lr[j], c->mean, c->spread);
-            table_add_numbers(&t, (size_t)grid->seeds, c->accuracy);
+            table_add_numbers(&t, (size_t)seeds, c->accuracy);
         }
 }
 
@@ -71,13 +76,13 @@ static void experiment(const Flags *flags, FILE *csv) {
     Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
     Dataset *test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
-    Grid grid = {.seeds = flags->seeds};
+    Grid grid;
     say("Question: which learning rate is best, and how does it scale with the number of devices "
         "k?");
     say("b = %d, %d training images, %d epoch%s, accuracy on %d test images, mean ± standard "
         "deviation of %d seeds\n",
         flags->batch_size, data->count, flags->epochs, flags->epochs > 1 ? "s" : "",
-        test_data->count, flags->seeds);
+        test_data->count, seeds);
     measure_all(flags, data, test_iter, &grid);
     write_csv(csv, flags, &grid);
     data_iter_free(test_iter);
@@ -87,7 +92,7 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 static void prepare(const Flags *flags) {
     choose_allreduce(flags->allreduce);
-    if (flags->seeds < 2) die_usage("--seeds 2 or more", "one seed says nothing about chance");
+    if (seeds < 2) die_usage("--seeds 2 or more", "one seed says nothing about chance");
 }
 
 int main(int argc, char *argv[]) {
@@ -97,15 +102,14 @@ int main(int argc, char *argv[]) {
     defaults.train_size = 1280;
     defaults.test_size = 2000;
     defaults.epochs = 1;
-    defaults.seeds = 12;
-    defaults.quick_means = "--train-size 640 --test-size 1000 --seeds 4";
+    defaults.own = own_flags;
+    defaults.quick_means = "--seeds 4 --train-size 640 --test-size 1000";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: accuracy against learning rate, on 1, 2 and 4 devices.\n"
                              "--batch-size is b, the images of each device: k devices have "
                              "minibatches of k*b.",
-                    .flags =
-                        "batch-size lr epochs seed seeds train-size test-size allreduce -machine",
+                    .flags = "batch-size lr epochs seed train-size test-size allreduce -machine",
                     .defaults = defaults,
                     .prepare = prepare,
                     .experiment = experiment,

@@ -75,7 +75,7 @@ static double measure_cost(Module *net, int k, BatchNormMode bn, Table *t) {
     DataParallel dp = network_on(net, k, bn, f->seed);
     DataIter *iter = data_iter_new(images, f->batch_size, false, 0);
     data_iter_first(iter, &X, &y);
-    for (int round = 0; round < f->rounds; round++) {
+    for (int round = 0; round < rounds; round++) {
         Timer timer = {0};
         ledger_reset();
         timer_start(&timer);
@@ -140,11 +140,10 @@ int main(int argc, char *argv[]) {
     defaults.train_size = 768;
     defaults.test_size = 500;
     defaults.epochs = 3;
-    defaults.rounds = 4;
-    defaults.quick_means = "--train-size 512 --test-size 200 --epochs 2 --rounds 2";
+    defaults.own = rounds_flag;
+    defaults.quick_means = "--epochs 2 --rounds 2 --train-size 512 --test-size 200";
     return exercise_main(argc, argv,
                          &(Exercise){"Exercise 1: ResNet-18 on up to 16 devices.",
-                                     "batch-size lr epochs seed train-size test-size rounds",
-                                     defaults, refuse_many_epochs, experiment,
-                                     "exercise_more_devices.gp"});
+                                     "batch-size lr epochs seed train-size test-size", defaults,
+                                     refuse_many_epochs, experiment, "exercise_more_devices.gp"});
 }

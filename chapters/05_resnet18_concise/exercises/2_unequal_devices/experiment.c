@@ -97,7 +97,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     say("ResNet-18, the fastest of %d steps, in seconds, with equal shards, by speed, and the "
         "first "
         "device alone; said: what predict_step() says; speeds in images/s\n",
-        flags->rounds);
+        rounds);
     Prediction less = predict_first(
         "Two devices train together, and the second is twice as slow. How much of a step with "
         "equal shards will be saved, in percent, by shards in proportion to the speeds?");
@@ -119,12 +119,12 @@ int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.batch_size = 32;
     defaults.lr = 0.02f;
-    defaults.rounds = 4;
+    defaults.own = rounds_flag;
     defaults.quick_means = "--batch-size 16 --rounds 2";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: a minibatch divided among unequal devices.",
-                    .flags = "batch-size lr seed rounds",
+                    .flags = "batch-size lr seed",
                     .defaults = defaults,
                     .prepare = refuse_small_batches,
                     .experiment = experiment,

@@ -8,7 +8,7 @@
 #include <math.h>
 
 static Pair pair_on(const Flags *flags, Module *net, Device *const devices[K]) {
-    Pair p = {.net = net, .lr = flags->lr, .rounds = flags->rounds};
+    Pair p = {.net = net, .lr = flags->lr, .rounds = rounds};
     initialize(net, flags->seed);
     p.first = data_parallel(net, devices, 1, BN_AVERAGED);
     p.both = data_parallel(net, devices, K, BN_AVERAGED);

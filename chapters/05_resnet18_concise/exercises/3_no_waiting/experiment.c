@@ -122,12 +122,11 @@ static void experiment(const Flags *flags, FILE *csv) {
         "The host has nothing to do but to enqueue LeNet's steps. By how many percent will a step "
         "be shorter if the host may be one step ahead of the devices, instead of waiting at the "
         "end of each step?");
-    Study lenet = {.name = "LeNet", .steps = 100, .rounds = flags->rounds, .flags = flags};
+    Study lenet = {.name = "LeNet", .steps = 100, .rounds = rounds, .flags = flags};
     lenet.net = lenet_modules(28);
     lenet.data = fashion_mnist_open(flags->data, true, 640);
     predict_compare(shorter, run_study(&lenet, &t), "%");
-    Study resnet = {
-        .name = "ResNet-18", .steps = 6, .rounds = (flags->rounds + 1) / 2, .flags = flags};
+    Study resnet = {.name = "ResNet-18", .steps = 6, .rounds = (rounds + 1) / 2, .flags = flags};
     resnet.net = resnet18(FASHION_MNIST_CLASSES, 1);
     resnet.data = small_images(flags->data, true, 640);
     run_study(&resnet, &t);
@@ -138,12 +137,12 @@ int main(int argc, char *argv[]) {
     defaults.devices = 2;
     defaults.batch_size = 16;
     defaults.lr = 0.02f;
-    defaults.rounds = 4;
+    defaults.own = rounds_flag;
     defaults.quick_means = "--batch-size 8 --rounds 1";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: training without a wait at the end of each step.",
-                    .flags = "devices batch-size lr seed rounds -machine",
+                    .flags = "devices batch-size lr seed -machine",
                     .defaults = defaults,
                     .experiment = experiment,
                     .plot = "exercise_no_waiting.gp"});
