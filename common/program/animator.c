@@ -1,4 +1,5 @@
-// animator.c: see animator.h.
+// animator.c: keeps the points of the curves. With each new one it writes the CSV anew and starts
+// gnuplot; with the next one it takes over the picture.
 #include "animator.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -27,12 +28,6 @@ struct Animator {
 
 // ---- live ------------------------------------------------------------------------------------
 
-// Text as wide as the terminal, 80 columns where there is none.
-static char *dumb_output(void) {
-    int columns = terminal_columns();
-    return xprintf("dumb %d 24", columns >= 40 ? columns : 80);
-}
-
 static void show_live(Animator *a) {
     if (a->window) {
         fprintf(a->window, "call sprintf('%%s', script) curves 'window'\n");
@@ -41,7 +36,8 @@ static void show_live(Animator *a) {
         a->window = NULL;
         return;
     }
-    char *output = dumb_output();
+    int columns = terminal_columns(); // 0 where there is no terminal
+    char *output = xprintf("dumb %d 24", columns >= 40 ? columns : 80);
     fflush(stdout); // what was printed before comes before the plot
     Process gnuplot = gnuplot_start(a->script, (const char *const[]){a->curves, NULL}, output);
     if (gnuplot) gnuplot_succeeded(gnuplot);
@@ -58,15 +54,12 @@ static void set_string(FILE *gnuplot, const char *name, const char *value) {
     fputs("'\n", gnuplot);
 }
 
-// A display is not enough: gnuplot-nox has no windows.
-static bool has_window(void) {
-    return (getenv("DISPLAY") || getenv("WAYLAND_DISPLAY")) &&
-           gnuplot_runs((char *[]){"gnuplot", "-e",
-                                   "if (GPVAL_TERM eq 'unknown') { exit status 1 }", "-d", NULL});
-}
-
 static FILE *open_window(const Animator *a) {
-    if (!has_window()) return NULL;
+    if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY")) return NULL;
+    // A display is not enough: gnuplot-nox has no windows.
+    if (!gnuplot_runs((char *[]){"gnuplot", "-e", "if (GPVAL_TERM eq 'unknown') { exit status 1 }",
+                                 "-d", NULL}))
+        return NULL;
     FILE *gnuplot = pipe_open("gnuplot -d -persist 2>/dev/null"); // it may be closed any time
     if (!gnuplot) return NULL;
     set_string(gnuplot, "script", a->script);

@@ -1,7 +1,9 @@
-// animator.h: d2l's Animator: the curves of training, drawn anew after each epoch.
+// animator.h: d2l's Animator: the curves of training, drawn anew after each epoch. To have curves,
+// call animator_new(), animator_add() after each epoch, and animator_close(); train_epochs()
+// (training.h) does the second.
 //
-// After each epoch the figures go to a CSV file and from there, through gnuplot, to a PNG. gnuplot
-// runs beside the training. Without gnuplot there is one warning, and the CSV.
+// The figures go to a CSV file, from which gnuplot draws a PNG while the training goes on. Without
+// gnuplot there is one warning, and the CSV.
 #ifndef ANIMATOR_H
 #define ANIMATOR_H
 
@@ -19,9 +21,10 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
 void animator_add(Animator *animator, int devices, double epoch, double train_loss, double test_acc,
                   double seconds);
 
-// The points so far, as the rows of the CSV without its head; free() it. And points from such a
-// text, for a training that goes on: drawn with the next point. Returns whether the text was good.
+// The points so far, as the rows of the CSV without its head. free() it.
 char *animator_rows(const Animator *animator);
+// Adds the points of such a text, for a training that goes on. They are drawn with the next point.
+// Returns whether the text was good.
 bool animator_restore(Animator *animator, const char *rows);
 
 // The last row of a number of devices, and the mean seconds of its rows; false if there is none.

@@ -1,4 +1,4 @@
-// bars.c: see bars.h.
+// bars.c: goes through the spans of a lane, and lets a bar grow while the next span belongs to it.
 #include "bars.h"
 #include "common/base/error.h"
 
@@ -48,7 +48,7 @@ static bool is_shown(const TraceSpan *span, const Axis *axis) {
     return span->end > axis->start && span->start < axis->end;
 }
 
-// Pixels that a span has at least: of few, each is to be seen.
+// The least width of a span, in pixels: where there are few, each has to be visible.
 static double least_width(const Lane *lane, const Axis *axis) {
     enum { FEW = 500 };
     int shown = 0;

@@ -1,4 +1,5 @@
-// bars.h: the work of a lane (lanes.h) as bars along an axis of time, as timelines draw it.
+// bars.h: the work of a lane (lanes.h) as bars along an axis of time, for timeline.c. To get the
+// bars of a lane, call bars_of(); to get the words for one, bar_title().
 #ifndef BARS_H
 #define BARS_H
 
@@ -14,11 +15,11 @@ typedef struct Axis {
 // What is outside is moved to its nearer end.
 double axis_at(const Axis *axis, double seconds);
 
-// In which unit lengths of time are told.
+// The unit in which points in time are given.
 typedef struct TimeUnit {
     const char *name, *sign; // "milliseconds", "ms"
     double seconds;
-    int decimals; // that a point in time has, to be told from the next piece of work
+    int decimals; // enough to tell one piece of work from the next
 } TimeUnit;
 
 TimeUnit time_unit(double length);
@@ -31,12 +32,11 @@ typedef struct Bar {
     int count;
 } Bar;
 
-// How much is put together: at 0 each span is a bar. From 1 on neighbours less than half a pixel
-// apart are one if they have one kind and label, from 2 on if they have one kind. With each further
-// level the distance doubles, and what is narrower than it becomes one bar whatever it is: so there
-// are few bars at some level.
-//
-// Makes the bars of what is shown of a lane; returns how many there are; free() them.
+// Makes the bars of what is shown of a lane; returns how many there are; free() them. `level` says
+// how much is joined. At 0 each span is a bar. At 1, neighbours less than half a pixel apart are
+// joined if they have the same kind and label, and from 2 on if they have the same kind. With each
+// further level the distance doubles, and neighbours that are narrower together are joined whatever
+// they are, so that at some level there are few bars.
 int bars_of(const Lane *lane, const Axis *axis, int level, Bar **bars);
 
 // All that is known of a bar, its times from the start of the axis on: "forward conv1

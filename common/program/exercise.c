@@ -1,4 +1,4 @@
-// exercise.c: see exercise.h.
+// exercise.c: the main() of all exercises.
 #include "exercise.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -9,22 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void run_experiment(const Exercise *exercise, const Flags *flags) {
-    const char *csv = book_output(".csv"), *png = book_output(".png");
-    book_check_outputs();
-    OutputFile file = output_open(csv);
-    exercise->experiment(flags, file.stream);
-    output_close(&file);
-    fflush(stdout); // gnuplot's warnings come after it
-    if (plot_draw(png, exercise->plot, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
-}
-
 int exercise_main(int argc, char *argv[], const Exercise *exercise) {
     if (argc > 1 && strcmp(argv[1], "--facts") == 0) return facts_main(argc, argv);
     char *names = xprintf("%s data", exercise->flags);
     Flags flags = book_begin(argc, argv, exercise->about, names, exercise->defaults);
     free(names);
     if (exercise->prepare) exercise->prepare(&flags);
-    run_experiment(exercise, &flags);
+    const char *csv = book_output(".csv"), *png = book_output(".png");
+    book_check_outputs();
+    OutputFile file = output_open(csv);
+    exercise->experiment(&flags, file.stream);
+    output_close(&file);
+    fflush(stdout); // gnuplot's warnings come after it
+    if (plot_draw(png, exercise->plot, csv)) printf("\nplot: %s, figures: %s\n", png, csv);
     return book_end();
 }

@@ -4,7 +4,7 @@
 //     your_part.h   their declarations
 //     solution.c    the same functions, solved
 //     cases.c       calls them and records what they do: see facts.h
-//     rivals        known mistakes, as edits of the solution, and what to say to who makes them
+//     rivals        known mistakes, as edits of the solution, and a hint for each
 //     experiment.c  what is then measured with them, and drawn: figures, no conclusion; main()
 //     answers.md    for instructors: what follows from the figures
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI

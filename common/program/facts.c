@@ -1,4 +1,5 @@
-// facts.c: see facts.h. The file has lines of fields with tabs between them:
+// facts.c: runs each group of cases in a process of its own, and appends what they record to a
+// file. It has lines of fields with tabs between them:
 //
 //     part   POINTS  WHAT             all parts, then for each group:
 //     group  NAME
@@ -38,15 +39,15 @@ long draw(long least, long most) {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// One write() for each line: it is there whatever comes next, and those of two processes do not
-// mix.
+// One write() for each line, so that it is there whatever happens next, and lines of two processes
+// do not mix.
 __attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
     char *line;
     va_list args;
     va_start(args, format);
     int n = vasprintf(&line, format, args);
     va_end(args);
-    errno = ENOSPC; // of a part that was written there is no reason
+    errno = ENOSPC; // if only a part can be written, write() gives no reason
     if (n < 0 || write(file, line, (size_t)n) != n)
         die("--facts: a file where there is room", "%s: cannot be written: %s", path,
             strerror(errno));

@@ -1,4 +1,4 @@
-// lanes.c: see lanes.h.
+// lanes.c: groups spans by queue, and guesses the kind of those without a label.
 #include "lanes.h"
 #include "common/base/error.h"
 
@@ -46,7 +46,7 @@ static WorkKind as_computed_before(WorkKind before) {
     return before == WORK_FORWARD || before == WORK_BACKWARD ? before : WORK_OTHER;
 }
 
-// Of what may also be a part of an exchange.
+// For work that may also be part of an exchange.
 static WorkKind as_before(WorkKind before) {
     return before == WORK_EXCHANGE ? before : as_computed_before(before);
 }

@@ -1,5 +1,6 @@
-// lanes.h: the spans of a trace (common/device/trace.h) as files and pictures show them: in a lane
-// for each queue, and each of some kind of work.
+// lanes.h: the spans of a trace (common/device/trace.h) as files and pictures show them. To sort
+// them into a lane for each queue, call lanes_of(); to know what kind of work a span is, call
+// work_kind() for the spans of a lane, one after the other.
 #ifndef LANES_H
 #define LANES_H
 
@@ -39,15 +40,15 @@ typedef enum {
 
 // "forward", "backward", "exchange", "load", "update", "read", "other"
 const char *work_kind_name(WorkKind kind);
-// A label that begins with one of these names says it. Without such a label copies have the kind of
-// the way that they go, and kernels that of their name. Where the name says nothing, it matters
-// what was done `before` it in its queue: a product of matrices is backward after backward, and
-// else forward; an addition belongs to a forward, backward or exchange before it, and so does a
-// copy within a device; all others to a forward or backward. What comes first has WORK_OTHER before
-// it.
+// If the span's label begins with one of these names, that is its kind. Otherwise the kind of a
+// copy follows from where it goes, and the kind of a kernel from its name. Where these do not tell,
+// it depends on the kind of the work `before` the span in its queue (WORK_OTHER for the first
+// span). A matrix product is backward after backward work, and otherwise forward. An addition, or a
+// copy within a device, has the kind of forward, backward or exchange work before it. Any other
+// kernel has the kind of forward or backward work before it.
 WorkKind work_kind(const TraceSpan *span, WorkKind before);
-// What is known besides the kind: what the label says after its name ("conv1" of "forward conv1"),
-// or the whole label if it does not begin with one; without a label, what the work is called.
+// What is known besides the kind: the label without that name ("conv1" of "forward conv1"), or the
+// name of the work if there is no label.
 const char *work_detail(const TraceSpan *span);
 
 #endif

@@ -1,4 +1,4 @@
-// loss_log.c: see loss_log.h.
+// loss_log.c: a list of losses that is written as CSV, and read again when a training goes on.
 #include "loss_log.h"
 #include "common/base/error.h"
 #include "common/base/file.h"

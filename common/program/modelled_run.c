@@ -1,4 +1,4 @@
-// modelled_run.c: see modelled_run.h.
+// modelled_run.c: exchanges the modelled clock for that of another machine, and counts steps.
 #include "modelled_run.h"
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"

@@ -1,4 +1,4 @@
-// modelled_run.h: how long a step takes on a machine that need not be there. Whatever clock was
+// modelled_run.h: how long a step takes on a machine that need not be there. The clock that was
 // running before runs again afterwards, from zero.
 //
 //     ModelledRun run = {.machine = machine, .k = 2, .warm_up = 1};
@@ -18,7 +18,7 @@ typedef struct ModelledRun {
     // To be given:
     const Machine *machine;
     int k;
-    int warm_up;           // steps before the one that is timed: the first ones find memory
+    int warm_up;           // steps before the one that is timed: the first ones allocate memory
     bool framework, ranks; // see modelled_clock.h
     bool traced;           // by a trace that begins here; other traces leave the run out
     // What comes back: k devices without values, and the timed step.

@@ -1,4 +1,4 @@
-// picture.c: see picture.h.
+// picture.c: draws into an array of pixels; stb_truetype draws text, stb_image_write makes the PNG.
 #include "picture.h"
 #include "common/base/error.h"
 #include "common/base/file.h"

@@ -1,5 +1,5 @@
-// picture.h: small pictures, drawn in memory and written as PNG with stb_image_write; text is drawn
-// with stb_truetype and a font that is part of the program.
+// picture.h: small pictures. Make one with picture_new(), draw boxes, text and values into it,
+// write it as PNG with picture_save(), and picture_free() it. (sheet.h draws the same as SVG, too.)
 #ifndef PICTURE_H
 #define PICTURE_H
 
@@ -26,8 +26,7 @@ void picture_frame(Picture *p, int x, int y, int width, int height, int thicknes
 // high. Returns its width.
 int picture_text(Picture *p, int x, int y, int height, const char *text, Color color);
 int picture_text_width(const char *text, int height);
-// For the same text drawn by others: where its baseline is, and how large the font is, in pixels of
-// its em.
+// For the same text in an SVG: where its baseline is, and the size of its font (its em), in pixels.
 int picture_baseline(int y, int height);
 float picture_font_size(int height);
 
@@ -36,7 +35,7 @@ void picture_values(Picture *p, int x, int y, int zoom, const float *values, int
                     Color (*color_of)(float value));
 // 0 black .. 1 white
 Color gray(float value);
-// -1 blue .. 0 white .. 1 red; also told apart by those who see no red and green
+// -1 blue .. 0 white .. 1 red, which those who cannot tell red from green can tell apart
 Color diverging(float value);
 
 // Writes the PNG, whole or not at all; die()s if that fails.

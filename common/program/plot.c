@@ -1,4 +1,5 @@
-// plot.c: see plot.h.
+// plot.c: runs gnuplot as another process. It draws to a temporary file, which takes the name of
+// the PNG when it is whole.
 #include "plot.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -33,7 +34,7 @@ char *plot_script(const char *name) {
 
 // ---- gnuplot ---------------------------------------------------------------------------------
 
-// Asked again and again, so that a gnuplot that hangs does not hold up a program that is to end.
+// Polls, so that a gnuplot that hangs does not hold up a program that is to end.
 bool gnuplot_succeeded(Process gnuplot) {
     const double PATIENCE = 5;
     double deadline = INFINITY;
@@ -53,8 +54,8 @@ bool gnuplot_runs(char *arguments[]) {
 
 char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
 
-// (Ctrl-C stops the training, which then wants its last picture: it is not gnuplot's. -d: pictures
-// do not depend on settings in ~/.gnuplot.)
+// (Ctrl-C does not reach gnuplot: the training that it stops still wants its last picture. With -d,
+// pictures do not depend on ~/.gnuplot.)
 Process gnuplot_start(const char *script, const char *const inputs[], const char *output) {
     enum { BEFORE_INPUTS = 4 };
     char *arguments[BEFORE_INPUTS + MOST_INPUTS + 2] = {"gnuplot", "-d", "-c", (char *)script};

@@ -1,5 +1,6 @@
-// plot.h: pictures that gnuplot draws from figures in files. A script plots/NAME.gp gets the names
-// of its input files and, last, that of the PNG: `gnuplot -c plots/NAME.gp INPUT.. PNG`.
+// plot.h: pictures that gnuplot draws from figures in files. To draw one, call plot_draw(). A
+// script plots/NAME.gp gets the names of its input files and, last, that of the PNG:
+// `gnuplot -c plots/NAME.gp INPUT.. PNG`.
 #ifndef PLOT_H
 #define PLOT_H
 

@@ -1,4 +1,4 @@
-// predict.c: see predict.h.
+// predict.c: asks on the terminal, if there is one, and compares answers with results.
 #include "predict.h"
 #include "common/base/error.h"
 #include "say.h"
@@ -66,7 +66,7 @@ Prediction predict_yes_no(const char *question) { return ask(question, "yes or n
 
 // ---- answers ---------------------------------------------------------------------------------
 
-// Four digits, but of large numbers (bytes, say) all.
+// Four digits, or all digits of large numbers, such as bytes.
 static char *number(double value) {
     bool large = fabs(value) >= 1e4 && fabs(value) < 1e15;
     return xprintf(large ? "%.0f" : "%.4g", value);

@@ -1,4 +1,4 @@
-// progress.c: see progress.h.
+// progress.c: overwrites the bar on the terminal's last line, at most ten times a second.
 #include "progress.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"

@@ -1,5 +1,5 @@
-// progress.h: a progress bar with the time left, on a terminal; nothing where stderr is a file or a
-// pipe.
+// progress.h: a progress bar with the time left. Call progress_start(), and progress_step() for
+// each step. Where stderr is not a terminal, nothing is shown.
 #ifndef PROGRESS_H
 #define PROGRESS_H
 

@@ -1,4 +1,4 @@
-// say.c: see say.h.
+// say.c: breaks text into lines by its columns: a character of UTF-8 may have several bytes.
 #include "say.h"
 #include "common/base/error.h"
 

@@ -1,12 +1,12 @@
-// say.h: prose that a program prints.
+// say.h: prose that a program prints. Call say() for paragraphs, and do not break lines by hand.
 #ifndef SAY_H
 #define SAY_H
 
 #include <stdbool.h>
 
 // Prints a paragraph, as printf would, on stdout: with lines of at most 80 columns, broken at
-// spaces. Spaces at its begin indent all of its lines; a "\n" in it begins a new line. A line end
-// follows the last one. So nobody breaks lines by hand, whatever the numbers in them.
+// spaces. Spaces at its beginning indent all of its lines; a "\n" in it begins a new line. A line
+// end follows the last line.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // How many columns it takes: its characters in UTF-8, not its bytes. (printf("%-20s") counts

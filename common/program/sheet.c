@@ -1,4 +1,5 @@
-// sheet.c: see sheet.h.
+// sheet.c: draws everything twice: into the pixels of the PNG, and as an element of the SVG, whose
+// text grows in memory until it is saved.
 #include "sheet.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -38,8 +39,8 @@ static const char *escape_of(char c) {
     }
 }
 
-// What is no text becomes a question mark: a name may hold any bytes, and one of them would make
-// the whole file unreadable.
+// Bytes that are no text become question marks: a name may hold any bytes, and one that XML does
+// not allow would make the whole file unreadable.
 static void write_text(FILE *out, const char *text) {
     while (*text) {
         int length = character_length((const unsigned char *)text);
@@ -60,8 +61,9 @@ static void write_fill(FILE *out, Color color) {
 
 // ---- drawing ---------------------------------------------------------------------------------
 
-// What has no title lets the mouse through to the bar below it: a name on a bar must not hide the
-// bar's. (The style is for this picture alone, should it become part of a page.)
+// Elements without a title let the mouse through to the bar below them, so that a name on a bar
+// does not hide the bar's title. (The style is for this picture alone, should it become part of a
+// page.)
 static void begin_svg(FILE *out, int width, int height, const char *about) {
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" class=\"timeline\" "

@@ -1,5 +1,6 @@
 // sheet.h: one picture as two files: a PNG (picture.h), and beside it the same as SVG, which stays
 // sharp however far one zooms in, and whose bars say what they are when the mouse is over them.
+// Make one with sheet_new(), draw into it, write both files with sheet_save(), and sheet_free() it.
 //
 // What is drawn goes into both, at the same place and in the same color. The SVG has a white
 // background of its own, so it looks the same on a light and on a dark page; no width and height,
@@ -24,8 +25,8 @@ void sheet_free(Sheet *sheet);
 void sheet_box(Sheet *sheet, int x, int y, int width, int height, Color color);
 // As picture_text(). In the SVG it is as wide as in the PNG, whatever font is there.
 int sheet_text(Sheet *sheet, int x, int y, int height, const char *text, Color color);
-// Of the SVG alone, which has no pixels: a box from `left` to `right` that shows `title` under the
-// mouse. In the PNG the caller draws what fits in its pixels.
+// In the SVG alone: a box from `left` to `right` that shows `title` under the mouse. The caller
+// draws into the pixels of the PNG.
 void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color color,
                const char *title);
 

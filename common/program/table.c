@@ -1,4 +1,5 @@
-// table.c: see table.h.
+// table.c: prints each value as soon as it is there, with the width and the unit of its column, and
+// writes it to the CSV in full.
 #include "table.h"
 #include "common/base/error.h"
 #include "common/base/number.h"

@@ -1,4 +1,6 @@
-// timeline.c: see timeline.h.
+// timeline.c: draws traces as pictures. In the PNG the work of a lane is columns of pixels, each
+// with the mean color of what was done in it; in the SVG it is bars (bars.h). Names, seams between
+// pieces of work, the legend and the axis are the same in both (sheet.h).
 #include "timeline.h"
 #include "bars.h"
 #include "common/base/error.h"
@@ -18,7 +20,8 @@ static long step_to_show(const SpanSet *set, int *training) {
     *training = 0;
     for (int i = 0; i < set->count; i++)
         if (set->spans[i].training > *training) *training = set->spans[i].training;
-    for (int i = 0; i<set->count && * training> 0; i++) {
+    if (*training == 0) return 0;
+    for (int i = 0; i < set->count; i++) {
         long step = set->spans[i].step;
         if (set->spans[i].training != *training || step == first) continue;
         if (step < first) {
@@ -59,7 +62,7 @@ Timeline timeline_of(SpanSet set) {
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, IDLE = {238, 238, 238},
                    GRID = {205, 205, 205};
 
-// Told apart by those who see no red and green, and in print without colors.
+// Readers who cannot tell red from green can tell these apart, also in print without colors.
 static const struct {
     const char *text;
     Color color;
@@ -109,50 +112,39 @@ static void add_to_columns(Columns *columns, WorkKind kind, double left, double 
         columns->share[x][kind] += (float)(fmin(right, x + 1) - fmax(left, x));
 }
 
-static uint8_t mixed(const float share[NUM_WORK_KINDS], const uint8_t colors[NUM_WORK_KINDS],
-                     uint8_t idle) {
-    float busy = 0, sum = 0;
-    for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
-        busy += share[kind];
-        sum += share[kind] * (float)colors[kind];
-    }
+// The rest of a column that is not full is idle.
+static uint8_t mixed(float sum, float busy, uint8_t idle) {
     return (uint8_t)(busy > 1 ? sum / busy + 0.5f : sum + (1 - busy) * (float)idle + 0.5f);
 }
 
 static void draw_columns(Picture *p, int y, const Columns *columns, int left, int right) {
-    uint8_t r[NUM_WORK_KINDS], g[NUM_WORK_KINDS], b[NUM_WORK_KINDS];
-    for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
-        r[kind] = KINDS[kind].color.r;
-        g[kind] = KINDS[kind].color.g;
-        b[kind] = KINDS[kind].color.b;
-    }
     for (int x = left; x < right; x++) {
-        const float *share = columns->share[x];
-        Color color = {mixed(share, r, IDLE.r), mixed(share, g, IDLE.g), mixed(share, b, IDLE.b)};
+        float busy = 0, r = 0, g = 0, b = 0;
+        for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
+            float share = columns->share[x][kind];
+            busy += share;
+            r += share * (float)KINDS[kind].color.r;
+            g += share * (float)KINDS[kind].color.g;
+            b += share * (float)KINDS[kind].color.b;
+        }
+        Color color = {mixed(r, busy, IDLE.r), mixed(g, busy, IDLE.g), mixed(b, busy, IDLE.b)};
         picture_box(p, x, y, 1, LANE, color);
     }
 }
 
-static void add_bars_to_columns(Columns *columns, const Lane *lane, const Axis *axis) {
+static void draw_work(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
+    Columns *columns = xcalloc(1, sizeof *columns);
     Bar *bars;
     int n = bars_of(lane, axis, 0, &bars);
     for (int i = 0; i < n; i++) add_to_columns(columns, bars[i].kind, bars[i].left, bars[i].right);
-    free(bars);
-}
-
-// In the PNG, columns of pixels; in the SVG, bars.
-static void draw_work(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
-    Columns *columns = xcalloc(1, sizeof *columns);
-    double end = axis_at(axis, axis->end);
-    add_bars_to_columns(columns, lane, axis);
     draw_columns(&sheet->png, y, columns, (int)axis->left, pixel_at(axis, axis->end));
+    free(bars);
     free(columns);
 
     char *idle = xprintf("%s: idle", device_name(lane->device));
-    sheet_bar(sheet, axis->left, end, y, LANE, IDLE, idle);
+    sheet_bar(sheet, axis->left, axis_at(axis, axis->end), y, LANE, IDLE, idle);
     free(idle);
-    Bar *bars;
-    int n = bars_of(lane, axis, level, &bars);
+    n = bars_of(lane, axis, level, &bars);
     for (int i = 0; i < n; i++) {
         char *title = bar_title(&bars[i], axis);
         Color color = KINDS[bars[i].kind].color;
@@ -215,39 +207,34 @@ static void draw_pieces(Sheet *sheet, int y, const Lane *lane, const Axis *axis,
 
 // ---- how much of it --------------------------------------------------------------------------
 
-// How much is drawn one by one. In a PNG everything could be; an SVG of hundreds of thousands of
-// bars is slow to show, and larger than the page that it is on.
+// A timeline that is laid out.
+typedef struct Row {
+    const Timeline *t;
+    Lane *lanes;
+    int n, left_out; // lanes that are drawn, and those that are too many
+    Axis axis;
+} Row;
+
+// How much is drawn one by one. In a PNG everything could be, but an SVG of hundreds of thousands
+// of bars is slow to show, and larger than the page that it is on.
 typedef struct Detail {
     int level;     // of bars (bars.h)
     int narrowest; // piece, in pixels
 } Detail;
 
-static int lanes_to_draw(const Timeline *t, Lane **lanes, int *left_out) {
-    int n = lanes_of(&t->set, lanes);
-    *left_out = n > MOST_LANES ? n - MOST_LANES : 0;
-    return n - *left_out;
-}
-
-static void count_drawn(const Timeline *t, const Axis *axis, Detail detail, int *bars,
-                        int *pieces) {
-    Lane *lanes;
-    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
-    for (int l = 0; l < n; l++) {
-        Bar *some;
-        *bars += bars_of(&lanes[l], axis, detail.level, &some);
-        free(some);
-        *pieces += pieces_of(&lanes[l], axis, detail.narrowest, &some);
-        free(some);
-    }
-    free(lanes);
-}
-
-static Detail most_detail(const Timeline timelines[], const Axis axes[], int n) {
+static Detail most_detail(const Row rows[], int n) {
     enum { MOST_BARS = 4000, MOST_PIECES = 2000 };
     Detail detail = {.level = 0, .narrowest = 4 * SEAM};
     for (;;) {
         int bars = 0, pieces = 0;
-        for (int i = 0; i < n; i++) count_drawn(&timelines[i], &axes[i], detail, &bars, &pieces);
+        for (int i = 0; i < n; i++)
+            for (int l = 0; l < rows[i].n; l++) {
+                Bar *some;
+                bars += bars_of(&rows[i].lanes[l], &rows[i].axis, detail.level, &some);
+                free(some);
+                pieces += pieces_of(&rows[i].lanes[l], &rows[i].axis, detail.narrowest, &some);
+                free(some);
+            }
         if (bars <= MOST_BARS && pieces <= MOST_PIECES) return detail;
         if (bars > MOST_BARS) detail.level++;
         if (pieces > MOST_PIECES) detail.narrowest *= 2;
@@ -256,26 +243,21 @@ static Detail most_detail(const Timeline timelines[], const Axis axes[], int n) 
 
 // ---- a timeline ------------------------------------------------------------------------------
 
-static bool has_communication(const Lane lanes[], int n) {
-    for (int l = 0; l < n; l++)
-        if (lanes[l].communicates) return true;
-    return false;
-}
-
-// Where no queue communicates, the device's name says it all: "cpu:0", and on another machine,
-// whose devices are not ours, "device 0".
-static char *short_name(const Lane lanes[], int n, int l, bool modelled) {
-    if (has_communication(lanes, n)) return lane_name(&lanes[l]);
-    const char *name = device_name(lanes[l].device), *number = strchr(name, ':');
-    return modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
-}
-
 enum { NAME = 26 }; // height of a lane's name
 
-static int widest_name(const Lane lanes[], int n, bool modelled) {
+// Where no queue communicates, the device's name says it all: "cpu:0", and on another machine,
+// whose devices are not ours, "device 0". free() it.
+static char *name_of_lane(const Row *row, int l) {
+    for (int i = 0; i < row->n; i++)
+        if (row->lanes[i].communicates) return lane_name(&row->lanes[l]);
+    const char *name = device_name(row->lanes[l].device), *number = strchr(name, ':');
+    return row->t->set.modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
+}
+
+static int widest_name(const Row *row) {
     int widest = 0;
-    for (int l = 0; l < n; l++) {
-        char *name = short_name(lanes, n, l, modelled);
+    for (int l = 0; l < row->n; l++) {
+        char *name = name_of_lane(row, l);
         int width = picture_text_width(name, NAME);
         if (width > widest) widest = width;
         free(name);
@@ -283,67 +265,42 @@ static int widest_name(const Lane lanes[], int n, bool modelled) {
     return widest;
 }
 
-static int height_of(const Timeline *t) {
-    Lane *lanes;
-    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
-    free(lanes);
-    return TITLE + n * (LANE + GAP) + BELOW;
-}
+static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }
 
-static int left_of(const Timeline *t) {
-    Lane *lanes;
-    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
-    int widest = widest_name(lanes, n, t->set.modelled);
-    free(lanes);
-    return 24 + widest + 30;
-}
-
-static void draw_title(Sheet *sheet, int y, const Timeline *t, int left_out) {
-    char *title =
-        left_out > 0 ? xprintf("%s (and %d more lanes)", t->title, left_out) : xstrdup(t->title);
+static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
+    char *title = row->left_out > 0
+                      ? xprintf("%s (and %d more lanes)", row->t->title, row->left_out)
+                      : xstrdup(row->t->title);
     sheet_box(sheet, 0, y + 4, WIDTH, TITLE - 8, WHITE); // the grid stays out of the title
     sheet_text(sheet, 24, y + 10, 28, title, BLACK);
     free(title);
-}
-
-static void draw_timeline(Sheet *sheet, int y, const Timeline *t, const Axis *axis, Detail detail) {
-    Lane *lanes;
-    int left_out, n = lanes_to_draw(t, &lanes, &left_out);
-    draw_title(sheet, y, t, left_out);
     y += TITLE;
-    for (int l = 0; l < n; l++, y += LANE + GAP) {
-        char *name = short_name(lanes, n, l, t->set.modelled);
+    for (int l = 0; l < row->n; l++, y += LANE + GAP) {
+        char *name = name_of_lane(row, l);
         sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
         free(name);
-        draw_work(sheet, y, &lanes[l], axis, detail.level);
-        draw_pieces(sheet, y, &lanes[l], axis, detail.narrowest);
+        draw_work(sheet, y, &row->lanes[l], &row->axis, detail.level);
+        draw_pieces(sheet, y, &row->lanes[l], &row->axis, detail.narrowest);
     }
-    free(lanes);
 }
 
 // ---- the picture -----------------------------------------------------------------------------
-
-static void note_kinds(bool occurs[NUM_WORK_KINDS], const Timeline *t, const Axis *axis) {
-    Lane *lanes;
-    int n = lanes_of(&t->set, &lanes);
-    for (int l = 0; l < n; l++) {
-        Bar *bars;
-        int num_bars = bars_of(&lanes[l], axis, 0, &bars);
-        for (int i = 0; i < num_bars; i++) occurs[bars[i].kind] = true;
-        free(bars);
-    }
-    free(lanes);
-}
 
 static int draw_legend_entry(Sheet *sheet, int x, int y, const char *text, Color color) {
     sheet_box(sheet, x, y, 30, 24, color);
     return x + 40 + sheet_text(sheet, x + 40, y, 24, text, BLACK) + 44;
 }
 
-static void draw_legend(Sheet *sheet, int x, int y, const Timeline timelines[], const Axis axes[],
-                        int n) {
+// The kinds that occur, in lanes that are left out, too.
+static void draw_legend(Sheet *sheet, int x, int y, const Row rows[], int n) {
     bool occurs[NUM_WORK_KINDS] = {false};
-    for (int i = 0; i < n; i++) note_kinds(occurs, &timelines[i], &axes[i]);
+    for (int i = 0; i < n; i++)
+        for (int l = 0; l < rows[i].n + rows[i].left_out; l++) {
+            Bar *bars;
+            int num_bars = bars_of(&rows[i].lanes[l], &rows[i].axis, 0, &bars);
+            for (int b = 0; b < num_bars; b++) occurs[bars[b].kind] = true;
+            free(bars);
+        }
     for (int kind = 0; kind < NUM_WORK_KINDS; kind++)
         if (occurs[kind]) x = draw_legend_entry(sheet, x, y, KINDS[kind].text, KINDS[kind].color);
     draw_legend_entry(sheet, x, y, "idle", IDLE);
@@ -378,57 +335,59 @@ static void draw_axis(Sheet *sheet, int top, int bottom, const Axis *axis, const
 }
 
 // How many of the timelines share the scale of the first.
-static int sharing_scale(const Timeline timelines[], int n) {
+static int sharing_scale(const Row rows[], int n) {
     int sharing = 1;
-    while (sharing < n && !timelines[sharing].own_scale) sharing++;
+    while (sharing < n && !rows[sharing].t->own_scale) sharing++;
     return sharing;
 }
 
-static double longest_of(const Timeline timelines[], int n) {
+static double longest_of(const Row rows[], int n) {
     double longest = 1e-9; // where nothing takes any time there is a scale, too
-    for (int i = 0; i < n; i++) longest = fmax(longest, timelines[i].end - timelines[i].start);
+    for (int i = 0; i < n; i++) longest = fmax(longest, rows[i].t->end - rows[i].t->start);
     return longest;
 }
 
-static void make_axes(const Timeline timelines[], int n, int left, Axis axes[]) {
-    for (int i = 0, sharing; i < n; i += sharing) {
-        sharing = sharing_scale(timelines + i, n - i);
-        double per_second = (WIDTH - left - RIGHT) / longest_of(timelines + i, sharing);
-        for (int j = i; j < i + sharing; j++)
-            axes[j] = (Axis){timelines[j].start, timelines[j].end, left, per_second};
-    }
-}
-
 // Some timelines on one scale, and its axis below them. Returns where they end.
-static int draw_block(Sheet *sheet, int top, const char *since, const Timeline timelines[],
-                      const Axis axes[], int n, Detail detail) {
+static int draw_block(Sheet *sheet, int top, const char *since, const Row rows[], int n,
+                      Detail detail) {
     int bottom = top, y = top;
-    for (int i = 0; i < n; i++) bottom += height_of(&timelines[i]);
-    Axis whole = {0, longest_of(timelines, n), axes[0].left, axes[0].per_second};
+    for (int i = 0; i < n; i++) bottom += height_of(&rows[i]);
+    Axis whole = {0, longest_of(rows, n), rows[0].axis.left, rows[0].axis.per_second};
     draw_axis(sheet, top, bottom, &whole, since);
-    for (int i = 0; i < n; y += height_of(&timelines[i]), i++)
-        draw_timeline(sheet, y, &timelines[i], &axes[i], detail);
+    for (int i = 0; i < n; y += height_of(&rows[i]), i++) draw_row(sheet, y, &rows[i], detail);
     return bottom + AXIS;
 }
 
 void timelines_draw(const char *path, const char *heading, const char *since,
                     const Timeline timelines[], int n) {
+    Row *rows = xcalloc((size_t)n, sizeof *rows);
     int height = HEAD, left = 130;
     for (int i = 0; i < n; i++) {
-        height += height_of(&timelines[i]) + (i == 0 || timelines[i].own_scale ? AXIS : 0);
-        if (left_of(&timelines[i]) > left) left = left_of(&timelines[i]);
+        Row *row = &rows[i];
+        row->t = &timelines[i];
+        row->n = lanes_of(&row->t->set, &row->lanes);
+        row->left_out = row->n > MOST_LANES ? row->n - MOST_LANES : 0;
+        row->n -= row->left_out;
+        height += height_of(row) + (i == 0 || row->t->own_scale ? AXIS : 0);
+        int names = 24 + widest_name(row) + 30;
+        if (names > left) left = names;
     }
-    Axis *axes = xcalloc((size_t)n, sizeof *axes);
-    make_axes(timelines, n, left, axes);
-    Detail detail = most_detail(timelines, axes, n);
+    for (int i = 0, sharing; i < n; i += sharing) {
+        sharing = sharing_scale(rows + i, n - i);
+        double per_second = (WIDTH - left - RIGHT) / longest_of(rows + i, sharing);
+        for (int j = i; j < i + sharing; j++)
+            rows[j].axis = (Axis){timelines[j].start, timelines[j].end, left, per_second};
+    }
+    Detail detail = most_detail(rows, n);
     Sheet *sheet = sheet_new(WIDTH, height, WHITE, heading);
     sheet_text(sheet, 24, 18, 34, heading, BLACK);
-    draw_legend(sheet, 24, 76, timelines, axes, n);
+    draw_legend(sheet, 24, 76, rows, n);
     for (int i = 0, y = HEAD, sharing; i < n; i += sharing) {
-        sharing = sharing_scale(timelines + i, n - i);
-        y = draw_block(sheet, y, since, timelines + i, axes + i, sharing, detail);
+        sharing = sharing_scale(rows + i, n - i);
+        y = draw_block(sheet, y, since, rows + i, sharing, detail);
     }
     sheet_save(sheet, path);
     sheet_free(sheet);
-    free(axes);
+    for (int i = 0; i < n; i++) free(rows[i].lanes);
+    free(rows);
 }

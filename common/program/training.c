@@ -1,4 +1,4 @@
-// training.c: see training.h.
+// training.c: the loop over epochs and minibatches, and what is printed of it.
 #include "training.h"
 #include "common/base/platform.h"
 #include "common/base/error.h"
@@ -83,17 +83,8 @@ static void end_batch(Training *t, Tensor *const losses[]) {
     progress_step(&t->progress, text);
 }
 
-// As the book, which has a digit behind the point; an epoch on a GPU may take less than that.
+// One digit after the point, as in the book; but an epoch on a GPU may take less than that.
 static int digits_of(double seconds) { return seconds < 1 ? 3 : 1; }
-
-static void print_epoch(const Training *t, double epochs) {
-    printf("  epoch %2.3g: ", epochs);
-    if (t->no_values)
-        printf("modelled %.3g sec\n", t->modelled_seconds);
-    else
-        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, t->test_acc,
-               digits_of(t->seconds), t->seconds);
-}
 
 // Returns whether a whole epoch has ended.
 static bool end_epoch(Training *t, double test_acc) {
@@ -102,8 +93,14 @@ static bool end_epoch(Training *t, double test_acc) {
     if (t->over) return false;
     t->epochs_ended = t->epoch + 1;
     double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
-    print_epoch(t, epochs);
-    if (!t->no_values) animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
+    printf("  epoch %2.3g: ", epochs);
+    if (t->no_values) {
+        printf("modelled %.3g sec\n", t->modelled_seconds);
+    } else {
+        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, test_acc,
+               digits_of(t->seconds), t->seconds);
+        animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
+    }
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
     bool whole = t->steps == (long)(t->epoch + 1) * t->batches;
@@ -114,44 +111,28 @@ static bool end_epoch(Training *t, double test_acc) {
     return whole;
 }
 
-static void print_interrupted(const Training *t) {
-    const char *no_curves = ": this run has no curves to keep yet";
-    if (t->epochs_ended > 0)
-        printf("interrupted after epoch %d", t->epochs_ended);
-    else
-        printf("interrupted in the first epoch");
-    puts(!t->animator ? "" : t->epochs_ended > 0 ? ", the curves are kept" : no_curves);
-}
-
-static void print_measured(const Training *t) {
-    bool has_epochs = t->sec_per_epoch > 0;
-    printf("test acc: %.2f", t->test_acc);
-    if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
-    printf(" on %s", device_names(t->devices, t->k));
-    if (t->modelled_sec_per_epoch > 0) // of a run before --resume it is not known
-        printf("; modelled on %s: %.3g", modelled_machine()->name, t->modelled_sec_per_epoch);
-    putchar('\n');
-}
-
-// Of devices without values, there is only the time on a machine.
-static void print_modelled(const Training *t) {
-    if (t->sec_per_epoch > 0)
-        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
-               t->k > 1 ? "s" : "", modelled_machine()->name);
-}
-
 static void end(Training *t) {
     tensor_free(t->losses);
     t->losses = NULL;
     t->no_values = !has_values(t->devices[0]); // with --steps 0 no minibatch has told
-    if (interrupted()) {
-        print_interrupted(t);
-        return;
+    bool has_epochs = t->sec_per_epoch > 0;
+    if (interrupted() && t->epochs_ended > 0) {
+        printf("interrupted after epoch %d%s\n", t->epochs_ended,
+               t->animator ? ", the curves are kept" : "");
+    } else if (interrupted()) {
+        printf("interrupted in the first epoch%s\n",
+               t->animator ? ": this run has no curves to keep yet" : "");
+    } else if (!t->no_values) {
+        printf("test acc: %.2f", t->test_acc);
+        if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
+        printf(" on %s", device_names(t->devices, t->k));
+        if (t->modelled_sec_per_epoch > 0) // of a run before --resume it is not known
+            printf("; modelled on %s: %.3g", modelled_machine()->name, t->modelled_sec_per_epoch);
+        putchar('\n');
+    } else if (has_epochs) { // without values there is only the time on a machine
+        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
+               t->k > 1 ? "s" : "", modelled_machine()->name);
     }
-    if (t->no_values)
-        print_modelled(t);
-    else
-        print_measured(t);
 }
 
 void train_epochs(Training *t) {

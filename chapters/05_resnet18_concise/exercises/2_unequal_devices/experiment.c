@@ -95,8 +95,7 @@ static void experiment(const Flags *flags, FILE *csv) {
               DIGITS("said", 3, .csv = "said_proportional"), DIGITS("alone", 3, .csv = "alone"),
               {.csv = "machine"});
     say("ResNet-18, the fastest of %d steps, in seconds, with equal shards, by speed, and the "
-        "first "
-        "device alone; said: what predict_step() says; speeds in images/s\n",
+        "first device alone; said: what predict_step() says; speeds in images/s\n",
         rounds);
     Prediction less = predict_first(
         "Two devices train together, and the second is twice as slow. How much of a step with "
