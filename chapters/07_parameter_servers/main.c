@@ -206,7 +206,7 @@ static void read_flags(int argc, char *argv[]) {
     defaults.test_size = 1000;
     defaults.next = "make exercise-07-1, or make run-08";
     defaults.own = choice_flags;
-    defaults.quick_means = "--train-size 2048 --test-size 500 --epochs 1";
+    defaults.quick_means = "--epochs 1 --train-size 2048 --test-size 500";
     flags = book_begin(argc, argv,
                        "Trains LeNet with towers and with parameter servers, synchronously, "
                        "asynchronously, and between the two.",

@@ -38,8 +38,8 @@ const char *book_csv(const char *suffix);
 // and --checkpoint what --resume read: by then it has been read.
 void book_check_outputs(void);
 
-// For one of several processes that were given the same flags (chapter 8), but not the first of
-// them: that one writes the files of --trace and --timeline, and this one does not.
+// Call this in each of several processes with the same flags (chapter 8) except the first, which
+// alone writes the files of --trace and --timeline.
 void book_another_writes(void);
 
 // Ends the trace and writes the files of --trace and --timeline before book_end() would. Call it

@@ -327,6 +327,8 @@ static const char *hint_for(const char *word, const Program *program) {
     return "--help lists the flags";
 }
 
+// Stores the values that the words give, and with --quick those that it stands for, except where
+// the words say otherwise.
 static void read_words(Program *program, int argc, char *argv[]) {
     for (int w = 1; w < argc; w++) {
         const char *word = argv[w], *value = strchr(word, '=');

@@ -61,7 +61,7 @@ int main(int argc, char *argv[]) {
     defaults.lr = 0.1f;
     defaults.train_size = 10240;
     defaults.epochs = 8;
-    defaults.quick_means = "--batch-size 16 --train-size 5120 --epochs 6";
+    defaults.quick_means = "--batch-size 16 --epochs 6 --train-size 5120";
     return exercise_main(
         argc, argv,
         &(Exercise){
