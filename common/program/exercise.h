@@ -10,7 +10,7 @@
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
 //     may_call      what your_part.c defines, and what of the book it may call
 //
-// What the exercises of one chapter share stands beside these folders. `make exercise-NN-N` lets
+// Files that the exercises of one chapter share are beside these folders. `make exercise-NN-N` lets
 // another program, the judge, compare what your_part.c does with what solution.c does, and then
 // runs the experiment.
 #ifndef EXERCISE_H

@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include "common/device/queue.h"
 
-// With this status a group says that the machine is at fault, not the reader; then so does the
-// program, and nobody is judged.
+// If the process of a group ends with this status, the machine is at fault, not the reader. The
+// program ends with the same status, and nobody is judged.
 enum { STATUS_MACHINE = 126 };
 
 // What points are given for. Parts count from 1; the points of all of them add up to 10.
@@ -51,10 +51,10 @@ long draw(long least, long most);
 // Begins a case: "allreduce_at(), k = 3, hub 1, n = 10".
 void begin_case(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// A fact of this case. Its name is used once in it (else the program die()s). With tolerance 0 a
-// value must be equal, floats in their bits; with another one each number may differ by tolerance
-// times the largest number of the solution's. A NaN is equal to nothing. Of more than 64 numbers
-// with tolerance 0, the first and the last 8 are told, and a hash of all.
+// A fact of this case, with a name that no other fact in it has: else the program die()s. With
+// tolerance 0 a value must be equal, floats in their bits; with another one each number may differ
+// by tolerance times the largest number of the solution's. A NaN is equal to nothing. Of more than
+// 64 numbers with tolerance 0, the first and the last 8 are told, and a hash of all.
 void record_int(int part, long value, const char *name, ...) __attribute__((format(printf, 3, 4)));
 void record_real(int part, double value, double tolerance, const char *name, ...)
     __attribute__((format(printf, 4, 5)));

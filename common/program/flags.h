@@ -20,18 +20,18 @@ typedef enum {
     FLAG_HELP
 } FlagKind;
 
-// {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm's statistics", .choices = "local|sync"}: the
-// flag --bn M, whose value goes to the variable bn. What stands there before is the default.
+// {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm's statistics", .choices = "local|sync"} is the
+// flag --bn M. Its value is stored in the variable bn, whose initial value is the default.
 typedef struct Flag {
     const char *name;
     FlagKind kind;
     void *value;
     const char *argument, *help;
-    long least, most;      // of an integer,
-    bool unbounded;        // for which "inf" means the most
+    long least, most;      // integers
+    bool unbounded;        // integers: "inf" is the most
     const char *choices;   // "star|sharded|ring|tree"
     const char *otherwise; // what --help says of a value that the program chooses by itself
-    const char *counts;    // what an integer is a number of: "epochs"
+    const char *counts;    // integers: what they count, "epochs"
 } Flag;
 
 // The flags that chapters share.

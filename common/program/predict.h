@@ -1,22 +1,23 @@
 // predict.h: predict first, then measure. Before a table that matters a program asks what its
-// reader expects, and below the table it says how near that was. With --predict, and on a terminal;
-// else these functions ask and print nothing, so what a pipe gets is the same with and without.
+// reader expects, and below the table it says how near that was. This needs --predict and a
+// terminal. Otherwise these functions ask and print nothing, so a pipe gets the same with and
+// without the flag.
 //
 //     Prediction idle = predict_first("How much of the time ... idle, in percent?");
 //     ... the table ...
 //     predict_compare(idle, 27.3, "%");
 //
-// On the book's pages each question is a box above the code that asks it, so it stands as a whole
-// in the call, as one string.
+// On the book's pages each question is a box above the code that asks it, so the call must have the
+// whole question as one string.
 #ifndef PREDICT_H
 #define PREDICT_H
 
 #include <stdbool.h>
 
-// What the reader expects. Not given: nobody was asked, or there was no answer.
+// What the reader expects. It is not given if nobody was asked, or there was no answer.
 typedef struct Prediction {
     bool given;
-    double value; // of yes and no 1 and 0
+    double value; // yes: 1, no: 0
 } Prediction;
 
 // Whether questions are asked: parse_flags() says so.

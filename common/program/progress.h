@@ -9,9 +9,9 @@ typedef struct Progress {
 } Progress;
 
 Progress progress_start(long total);
-// One more step; `text` stands before the bar.
+// One more step. The text is shown before the bar.
 void progress_step(Progress *progress, const char *text);
-// Removes the bar, before something else is printed. It comes back with the next step.
+// Removes the bar, to print something else. It comes back with the next step.
 void progress_clear(Progress *progress);
 
 #endif

@@ -30,9 +30,9 @@ int sheet_text(Sheet *sheet, int x, int y, int height, const char *text, Color c
 void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color color,
                const char *title);
 
-// Where the SVG beside this PNG goes: "F.svg" for "F.png", and for any other name F "F.svg"; free()
-// it. NULL if nothing is beside it: the PNG is written directly, as into a pipe (file.h), or the
-// path ends with .svg, and then there is no PNG.
+// The path of the SVG beside this PNG: "F.svg" for "F.png", and also for any other name F. free()
+// it. NULL if there is nothing beside it, because the PNG is written directly, as into a pipe
+// (file.h), or because the path ends with .svg, so that there is no PNG.
 char *sheet_svg_path(const char *path);
 // Writes both, each whole or not at all; die()s if that fails.
 void sheet_save(Sheet *sheet, const char *path);

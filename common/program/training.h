@@ -1,7 +1,8 @@
 // training.h: what every training does besides training. It counts steps and epochs, waits for the
-// losses, logs them and stops where there is none any more, shows how far it is, prints a line and
-// adds a point to the curves after each epoch, tells a trace where steps begin, and comes to an
-// orderly end when it is interrupted. The algorithm is two functions: a step, and the accuracy.
+// losses, logs them and stops if one is not finite, shows how far it is, prints a line and adds a
+// point to the curves after each epoch, tells a trace where steps begin, and comes to an orderly
+// end when it is interrupted. To train, write two functions, a step and the accuracy, and call
+// train_epochs().
 //
 //     Training t = {.flags = &flags, .iter = train_iter, .devices = devices, .k = k, .lr = lr,
 //                   .step = step, .accuracy = accuracy, .context = &what_both_need, ..};
