@@ -4,7 +4,6 @@
 #include "flags.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/model/machine_this.h"
 #include "common/model/modelled_clock.h"
 #include "interrupt.h"
 #include "predict.h"
@@ -43,6 +42,8 @@ static const Flag table[] = {
      .otherwise = "its share"},
     {"machine", FLAG_TEXT, &given.machine, "M",
      .help = "tell the time of this one, too: a name, a file, this, list, print:NAME or none"},
+    {"memory", FLAG_TEXT, &given.memory, "SIZE",
+     .help = "each device has no more memory than that: 60MB, 16GB", .otherwise = "all there is"},
     {"tf32", FLAG_ON, &given.tf32,
      .help = "GPUs keep 10 bits of each factor in products of matrices: faster"},
     {"quick", FLAG_ON, &given.quick, .help = "a short run that still shows its point"},
@@ -94,7 +95,7 @@ static const Flag table[] = {
 enum { NUM_FLAGS = sizeof table / sizeof table[0] };
 
 static const char all_have[] =
-    "help backend threads threads-per-device machine tf32 quick out trace timeline predict";
+    "help backend threads threads-per-device machine memory tf32 quick out trace timeline predict";
 static const char about_values[] = "load save checkpoint resume log-loss live";
 static const char used_most[] =
     "quick train devices workers epochs batch-size lr machine predict help";
@@ -451,6 +452,14 @@ static void start_clock(void) {
     free(measured);
 }
 
+static double memory_limit(void) {
+    double bytes = given.memory ? machine_bytes(given.memory) : INFINITY;
+    if (isnan(bytes))
+        die_usage("a number and its unit, such as 60MB or 16GB; at least 1MB",
+                  "--memory: not a possible value: '%s'", given.memory);
+    return bytes;
+}
+
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     Program program = {.path = argv[0], .about = about, .names = names};
     set_program_name(argv[0]);
@@ -460,6 +469,7 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     find_quick(&program);
     read_words(&program, argc, argv);
     check_backend(&program);
+    devices_limit_memory(memory_limit());
     catch_interrupts();
     start_clock(); // first: it says how many model devices there may be
     devices_init(given.backend, given.threads);

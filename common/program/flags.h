@@ -41,6 +41,7 @@ typedef struct Flags {
     int threads;                        // --threads T; 0: all cores
     int threads_per_device;             // --threads-per-device T; 0: they share the cores
     const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none
+    const char *memory;                 // --memory SIZE, see devices_limit_memory(); NULL: no limit
     bool tf32;                          // --tf32, see allow_tf32()
     int batch_size;                     // --batch-size
     float lr;                           // --lr
@@ -70,8 +71,8 @@ typedef struct Flags {
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
-// besides --backend, --threads, --threads-per-device, --machine, --tf32, --quick, --out, --trace,
-// --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1 or
+// besides --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out,
+// --trace, --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1 or
 // --lr=0.1. A wrong flag or value ends the program with status 2 before anything is done, and so
 // does a flag about values (--load, --save, --log-loss, --live, --checkpoint, --resume) with
 // --backend model.
@@ -87,7 +88,7 @@ extern const Flags default_flags;
 // is as quick as that anyway.
 //
 // --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
-// of the one at hand (this), which is measured first: see machine_this.h. --machine list shows
+// of the one at hand (this), which is measured first: see machine_this(). --machine list shows
 // those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
 // changed; both end the program.
 //
