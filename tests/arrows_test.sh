@@ -1,11 +1,13 @@
 #!/bin/sh
 # arrows_test.sh BUILD: the arrows of the house run one way. A room of common/ includes, and links with, only
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
-# chapters before it, and no backend; and no two chapters define one symbol. (So no circle runs through two
-# rooms; nor does one through the files of common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
+# chapters before it, and no backend; common/book.h, which brings all that chapters use, is for chapters (and
+# tests) alone; and no two chapters define one symbol. (So no circle runs through two rooms; nor does one
+# through the files of common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
 # the end each kind of mistake is planted in a small tree, and must be found.
 . "$(dirname "$0")/tap.sh"
-rooms="base device model tensor comm data program" # in this order; common/README.md says what is in each
+# In this order; common/README.md says what is in each. The last one is common/book.h.
+rooms="base device model tensor comm data program book.h"
 shown=$work/found
 
 # Functions that both halves use. place("common/tensor/nn.c") is "tensor", place("kernels/cpu/sum.c") is
@@ -124,12 +126,13 @@ common/base/error.c #include "error.h"\nint error(void) { return 1; }
 common/device/device.h #include "kernels/kernels.h"\nint device(void), queue(void);
 common/device/queue.c #include "device.h"\nint queue(void) { return 1; }
 common/device/device.c #include "common/base/error.h"\n#include "device.h"\nint device(void) { return error() + kernel() + queue(); }
+common/book.h #include "common/device/device.h"
 chapters/01_one/one.h int one(void);
 chapters/01_one/one.c #include "one.h"\n#include "common/device/device.h"\nint one(void) { return device(); }
 chapters/01_one/main.c #include "one.h"\nint main(void) { return one(); }
 chapters/02_two/two.h int two(void);
 chapters/02_two/two.c #include "chapters/01_one/one.h"\nint two(void) { return one(); }
-chapters/02_two/main.c int main(void) { return 0; }
+chapters/02_two/main.c #include "common/book.h"\nint main(void) { return 0; }
 FILES
 found "$tree" "$tree"
 [ ! -s "$work/found" ]
@@ -149,6 +152,7 @@ a kernel that includes a room@kernels/kernels.h@#include "common/base/error.h"@k
 a room that includes a chapter@common/device/device.h@#include "../../chapters/01_one/one.h"@device includes chapters/01_one/one.h
 a chapter that includes a later one@chapters/01_one/one.c@#  include "chapters/02_two/two.h"@chapter 1 includes chapters/02_two/two.h
 a chapter that includes a backend@chapters/02_two/main.c@#include "kernels/cpu/cpu.h"@main.c:1: a chapter includes kernels/cpu/cpu.h
+a room that includes what is for chapters@common/device/device.h@#include "common/book.h"@device includes common/book.h
 a room without a place in the order@common/cellar/wine.h@#include "common/base/error.h"@the order of rooms in this test lacks cellar
 an include of what is not there@chapters/01_one/one.c@#include "nowhere.h"@there is no nowhere.h
 a room that needs a later one@common/base/error.c@int device(void); int error(void) { return device(); }@error.c needs device, which common/device/device.c defines

@@ -141,7 +141,7 @@ mv "$work/size.c" "$copy/chapters/05_resnet18_concise/size.c"
 rm "$copy/common/base/statistics.h"
 build_copy programs
 expect error 'err:statistics.h: No such file'
-cp -p "$root/common/base/statistics.h" "$copy/common/base/clock.h"
+cp -p "$root/common/base/statistics.h" "$copy/common/base/statistics.h"
 build_copy programs
 expect 0
 verdict "what is taken away is missed: the library, an object, a source, a header"

@@ -1,17 +1,6 @@
 // main.c: the story of chapter 0. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/base/number.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "common/tensor/functional.h"
-#include "queues_picture.h"
-#include "times.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "common/book.h"
+#include "behind/behind.h"
 
 // ## The host, the devices, their queues
 //
@@ -37,22 +26,25 @@
 // by **events**: an event is a point in a queue, reached when all work before it is done, and
 // another queue can be told to wait for it.
 
-static Device *devices[MAX_DEVICES];
-static int k;
-
 enum { SIDE = 1024, PRODUCTS = 4 };
-static Tensor *X[MAX_DEVICES]; // a matrix of SIDE x SIDE on each device
 
-static void open_the_devices(void) {
-    open_devices(devices, k);
+struct Job {
+    int k;
+    Device *devices[MAX_DEVICES];
+    Tensor *X[MAX_DEVICES];  // a matrix of SIDE x SIDE on each device
+    Event done[MAX_DEVICES]; // of each device, when one waits for the other
+    const Tensor *original;  // is copied,
+    Tensor *copy;            // to here
+};
+
+static void open_the_devices(Job *job, int k) {
+    job->k = k;
+    open_devices(job->devices, k);
     for (int i = 0; i < k; i++) {
-        X[i] = tensor_new(devices[i], SIDE, SIDE);
-        tensor_fill(X[i], 1.0f / SIDE); // so that X X = X, and no number grows
+        job->X[i] = tensor_new(job->devices[i], SIDE, SIDE);
+        tensor_fill(job->X[i], 1.0f / SIDE); // so that X X = X, and no number grows
     }
-    printf("The host opened %d device%s: %s\n", k, k > 1 ? "s" : "", device_names(devices, k));
-    if (!has_values(devices[0]))
-        say("They compute nothing and have no values (--backend model): there are modelled times, "
-            "and there are bytes.");
+    printf("The host opened %d device%s: %s\n", k, k > 1 ? "s" : "", device_names(job->devices, k));
 }
 
 // ## To enqueue is not to compute
@@ -72,21 +64,20 @@ static Tensor *run(Tensor *x) {
 // host wait by themselves: `tensor_read()`, `tensor_print()`, `item()`. So does the book's `Timer`:
 // a clock that is read without waiting only tells how fast the host can enqueue.)
 
-static void ask_too_early(void) {
-    begin_step(devices[0]);
-    Tensor *Y = run(X[0]);
-    Event end = device_record(devices[0]);
+static void ask_too_early(Device *device, Tensor *x) {
+    begin_step(device);
+    Tensor *Y = run(x);
+    Event end = device_record(device);
     bool at_once = event_reached(end);
-    synchronize(devices[0]);
+    synchronize(device);
     bool after = event_reached(end);
 
     printf("\nThe host enqueued %d products on %s and an event behind them\n", PRODUCTS,
-           device_name(devices[0]));
+           device_name(device));
     printf("  reached, asked at once:             %s\n", at_once ? "yes" : "no");
     printf("  reached, asked after synchronize(): %s\n", after ? "yes" : "no");
     say_checked(after, "whoever waits finds the work done");
-    if (has_values(devices[0]))
-        say_checked(item(sum(Y)) == SIDE, "and the right numbers: their sum is 1024");
+    say_checked(item(sum(Y)) == SIDE, "and the right numbers: their sum is 1024");
 }
 
 // ## Side by side, or one after the other
@@ -96,34 +87,32 @@ static void ask_too_early(void) {
 // after each device has the same effect, and so has one that needs the result of each device for
 // the next.) In the second way and in the third, the host launches the same kernels.
 
-static void begin_steps(void) { // the arena is used anew, see below
-    for (int i = 0; i < k; i++) begin_step(devices[i]);
+static void begin_steps(Job *job) { // the arena is used anew, see below
+    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
 }
 
-static void on_device_0(void) { run(X[0]); }
+static void on_device_0(Job *job) { run(job->X[0]); }
 
-static void side_by_side(void) {
-    for (int i = 0; i < k; i++) run(X[i]);
+static void side_by_side(Job *job) {
+    for (int i = 0; i < job->k; i++) run(job->X[i]);
 }
 
-static Event done[MAX_DEVICES];
-
-static void one_after_the_other(void) {
-    for (int i = 0; i < k; i++) {
-        if (i > 0) device_wait(devices[i], done[i - 1]);
-        run(X[i]);
-        done[i] = device_record(devices[i]);
+static void one_after_the_other(Job *job) {
+    for (int i = 0; i < job->k; i++) {
+        if (i > 0) device_wait(job->devices[i], job->done[i - 1]);
+        run(job->X[i]);
+        job->done[i] = device_record(job->devices[i]);
     }
 }
 
 // If the events do what they should, the other devices are done when the last one is:
 
-static bool is_in_order(void) {
-    begin_steps();
-    one_after_the_other();
-    event_synchronize(done[k - 1]);
-    for (int i = 0; i < k; i++)
-        if (!event_reached(done[i])) return false;
+static bool is_in_order(Job *job) {
+    begin_steps(job);
+    one_after_the_other(job);
+    event_synchronize(job->done[job->k - 1]);
+    for (int i = 0; i < job->k; i++)
+        if (!event_reached(job->done[i])) return false;
     return true;
 }
 
@@ -134,28 +123,29 @@ static bool is_in_order(void) {
 // table names the machine: `dgx-a100`, an NVIDIA DGX A100 with eight GPUs, unless `--machine`
 // chooses another.
 
-static void enqueue_in_three_ways(void) {
+static void enqueue_in_three_ways(Job *job) {
     Prediction expected = predict_first(
         "Every device gets as much work as device 0 has alone, and no device waits for another. "
         "How many times as long as on device 0 alone does it take until all are done, if each "
         "device is a GPU of its own?");
-    WorkTimes alone = time_work(begin_steps, on_device_0);
-    WorkTimes all = time_work(begin_steps, side_by_side);
-    WorkTimes ordered = time_work(begin_steps, one_after_the_other);
+    WorkTimes alone = time_work(job, begin_steps, on_device_0);
+    WorkTimes all = time_work(job, begin_steps, side_by_side);
+    WorkTimes ordered = time_work(job, begin_steps, one_after_the_other);
 
     printf("\n%d products on each device\n", PRODUCTS);
-    print_times_head();
-    print_work_times("device 0 alone", &alone);
-    print_work_times("all, side by side", &all);
-    print_work_times("all, one after the other", &ordered);
+    Table t = times_table();
+    add_times(&t, "device 0 alone", &alone);
+    add_times(&t, "all, side by side", &all);
+    add_times(&t, "all, one after the other", &ordered);
     double times = times_as_long(&alone, &all);
     if (!isnan(times)) {
         predict_compare(expected, times, "times");
-        book_result("side by side, %d times the work took %.2f times as long (%s)", k, times,
-                    modelled_machine() ? "modelled" : "measured");
+        book_result("side by side, %d times the work took %.2f times as long (%s)", job->k, times,
+                    isnan(all.done.modelled) ? "measured" : "modelled");
     }
-    say_times_as_long(k, &alone, &all, &ordered);
-    say_checked(is_in_order(), "by events: when the last device is done, all before it are, too");
+    say_times_as_long(job->k, &alone, &all, &ordered);
+    say_checked(is_in_order(job),
+                "by events: when the last device is done, all before it are, too");
 }
 
 // ![The same as a picture. Each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
@@ -166,11 +156,11 @@ static void enqueue_in_three_ways(void) {
 // side, both lanes begin at the left. One after the other, device 1 begins where device 0 ends, so
 // the timeline is twice as long on the modelled machine.")
 
-static void draw_the_queues(void) {
+static void draw_the_queues(Job *job) {
     const Shown shown[] = {{"side by side", side_by_side},
                            {"one after the other", one_after_the_other}};
     const char *path = book_timeline(".png");
-    draw_queues(path, begin_steps, shown, 2);
+    draw_queues(path, job, begin_steps, shown, 2);
     printf("\nWhich queue did what, and when: %s\n", path);
 }
 
@@ -185,38 +175,36 @@ static void draw_the_queues(void) {
 // starts. In a DGX A100 the GPUs are linked by NVLink, the host by PCIe: so a copy to the host is
 // slower.
 
-static Tensor *original, *copy;
-
-static void copy_once(void) { tensor_copy(copy, original); }
+static void copy_once(Job *job) { tensor_copy(job->copy, job->original); }
 
 // This makes a row of the table. It returns the bytes of one copy, as the ledger counts them.
-static uint64_t copy_to(Device *to, Tensor *t) {
-    original = t;
-    copy = tensor_of_shape(to, t->ndim, t->shape);
-    WorkTimes times = time_work(synchronize_all, copy_once);
+static uint64_t copy_to(Device *to, const Tensor *original, Table *t) {
+    const Device *from = original->device;
+    Job job = {.original = original, .copy = tensor_of_shape(to, original->ndim, original->shape)};
+    WorkTimes times = time_work(&job, NULL, copy_once);
     ledger_reset();
-    copy_once();
-    uint64_t bytes = ledger_bytes(t->device, to);
-    CHECK(bytes == (t->device == to ? 0 : tensor_bytes(t)), "the ledger counts the tensor's bytes");
+    copy_once(&job);
+    uint64_t bytes = ledger_bytes(from, to);
+    CHECK(bytes == (from == to ? 0 : tensor_bytes(original)), "the ledger counts the bytes");
     char *label =
-        xprintf("%s to %s: %s bytes", device_name(t->device), device_name(to), grouped(bytes).text);
-    print_work_times(label, &times);
+        xprintf("%s to %s: %s bytes", device_name(from), device_name(to), grouped(bytes).text);
+    add_times(t, label, &times);
     free(label);
-    tensor_free(copy);
+    tensor_free(job.copy);
     return bytes;
 }
 
-static void copy_and_count(void) {
+static void copy_and_count(Job *job) {
     Prediction expected = predict_first(
         "A matrix of 1024 x 1024 numbers (float32) is copied from a device to the host. How many "
         "megabytes (millions of bytes) does the ledger count?");
-    begin_step(devices[0]);
-    Tensor *product = run(X[0]), *their_sum = sum(product);
+    begin_step(job->devices[0]);
+    Tensor *product = run(job->X[0]), *their_sum = sum(product);
     printf("\nA copy of %d x %d numbers, and a copy of nothing but their sum\n", SIDE, SIDE);
-    print_times_head();
-    copy_to(devices[k - 1], product);
-    uint64_t bytes = copy_to(host(), product);
-    copy_to(host(), their_sum);
+    Table t = times_table();
+    copy_to(job->devices[job->k - 1], product, &t);
+    uint64_t bytes = copy_to(host(), product, &t);
+    copy_to(host(), their_sum, &t);
     predict_compare(expected, 1e-6 * (double)bytes, "MB");
 }
 
@@ -232,30 +220,28 @@ static void copy_and_count(void) {
 // many.) So a step allocates nothing, and a result lasts until the next `begin_step()` of its
 // device. Tensors made by `tensor_new()`, such as parameters, last until `tensor_free()`.
 
-static Tensor *matrix(int rows, int cols, const float values[]) {
-    Tensor *t = tensor_new(devices[0], rows, cols);
+static Tensor *matrix(Device *device, int rows, int cols, const float values[]) {
+    Tensor *t = tensor_new(device, rows, cols);
     tensor_write(t, values);
     return t;
 }
 
-static void go_backward(void) {
-    Tensor *x = matrix(1, 3, (float[]){1, 2, 3});
-    Tensor *W = matrix(3, 2, (float[]){1, -1, 1, -1, 1, -1});
+static void go_backward(Device *device) {
+    Tensor *x = matrix(device, 1, 3, (float[]){1, 2, 3});
+    Tensor *W = matrix(device, 3, 2, (float[]){1, -1, 1, -1, 1, -1});
     attach_grad(W); // as requires_grad_() in PyTorch: the tape is kept for it
     const float *first_h = NULL;
     printf("\nloss = sum(relu(x W)), its gradient by W, and an update of W, twice\n");
     for (int step = 1; step <= 2; step++) {
-        begin_step(devices[0]);
+        begin_step(device);
         Tensor *h = relu(mm(x, W)), *loss = sum(h);
         backward(loss);
         if (step == 1) first_h = h->data;
         CHECK(h->data == first_h, "each step has the same memory");
-        printf("step %d: the arena gave %zu bytes%s\n", step, arena_used_bytes(devices[0]),
+        printf("step %d: the arena gave %zu bytes%s\n", step, arena_used_bytes(device),
                step > 1 ? ", and h is where it was in step 1" : "");
-        if (has_values(devices[0])) {
-            printf("  loss %g\n", (double)item(loss));
-            tensor_print("  gradient by W", W->grad);
-        }
+        printf("  loss %g\n", (double)item(loss));
+        tensor_print("  gradient by W", W->grad);
         sgd(&W, 1, 0.1f, 1); // W -= 0.1 times the gradient, which then is zero again
     }
     tensor_free(x);
@@ -285,6 +271,23 @@ static void go_backward(void) {
 
 // ## The program
 
+// All of the story that devices which compute nothing can show (`--backend model`).
+static void only_times(Job *job) {
+    say("They compute nothing and have no values (--backend model): there are modelled times, and "
+        "there are bytes.");
+    enqueue_in_three_ways(job);
+    draw_the_queues(job);
+    copy_and_count(job);
+}
+
+static void all_of_it(Job *job) {
+    ask_too_early(job->devices[0], job->X[0]);
+    enqueue_in_three_ways(job);
+    draw_the_queues(job);
+    copy_and_count(job);
+    go_backward(job->devices[0]);
+}
+
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 2;
@@ -292,18 +295,16 @@ int main(int argc, char *argv[]) {
     Flags flags =
         book_begin(argc, argv, "Enqueues work on devices: side by side, ordered by events, copies.",
                    "devices", defaults);
-    k = flags.devices;
-    book_needs_devices(k);
+    book_needs_devices(flags.devices);
     book_timeline(".png");
     book_check_outputs();
 
-    open_the_devices();
-    ask_too_early();
-    enqueue_in_three_ways();
-    draw_the_queues();
-    copy_and_count();
-    go_backward();
-
-    for (int i = 0; i < k; i++) tensor_free(X[i]);
+    Job job;
+    open_the_devices(&job, flags.devices);
+    if (flags.backend == BACKEND_MODEL)
+        only_times(&job);
+    else
+        all_of_it(&job);
+    for (int i = 0; i < job.k; i++) tensor_free(job.X[i]);
     return book_end();
 }

@@ -386,6 +386,10 @@ void modelled_clock_use_ranks(bool ranks) {
 
 const Machine *modelled_machine(void) { return clock_.machine; }
 
+const char *modelled_machine_name(void) {
+    return clock_.machine ? clock_.machine->name : "not modelled";
+}
+
 double modelled_seconds(void) {
     if (!clock_.machine) return NAN;
     double latest = clock_.waited;

@@ -38,6 +38,8 @@ void modelled_clock_use_framework(bool framework);
 void modelled_clock_use_ranks(bool ranks);
 // The machine that the clock was started with; NULL if there is no clock.
 const Machine *modelled_machine(void);
+// Its name, to be printed; "not modelled" if no time is told.
+const char *modelled_machine_name(void);
 
 // Seconds since the start, on the latest of the hosts' clocks. Call it when the program has waited
 // for what it wants to time, for example by synchronize_all(). NAN if there is no clock.

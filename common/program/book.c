@@ -35,12 +35,22 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
     return flags;
 }
 
+bool book_can_use_devices(int count) {
+    const Machine *machine = modelled_machine();
+    return !machine || machine_has_devices(machine, count);
+}
+
 void book_needs_devices(int count) {
     const Machine *machine = modelled_machine();
-    if (machine && !machine_has_devices(machine, count))
+    if (!book_can_use_devices(count))
         die_usage("use fewer devices, another --machine, or --machine none",
                   "%d devices are used, and the machine %s has %d and no network to others", count,
                   machine->name, machine->devices);
+}
+
+const Machine *book_needs_machine(const char *what) {
+    if (!modelled_machine()) die_usage("--machine NAME", "%s: times are modelled", what);
+    return modelled_machine();
 }
 
 // ---- outputs ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #define BOOK_H
 
 #include "flags.h"
+#include "common/model/machine.h"
 
 // Reads the flags (see parse_flags()). With --trace or --timeline a trace of all devices begins. It
 // keeps the first half a million pieces of work or so: more would fill the memory, and no viewer
@@ -21,6 +22,12 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
 // To be called before long work: the program will use so many devices. die_usage()s if the machine
 // of the modelled clock cannot have them.
 void book_needs_devices(int count);
+
+// Whether the program can use so many devices: the machine of the modelled clock may have fewer.
+bool book_can_use_devices(int count);
+// The machine of the modelled clock, for what only has modelled times ("--curves"). die_usage()s
+// with --machine none.
+const Machine *book_needs_machine(const char *what);
 
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with
 // the folder of --out, which is made if it is not there. The text lives until book_end(). To ask

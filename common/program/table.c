@@ -3,6 +3,7 @@
 #include "table.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
+#include "common/model/modelled_clock.h"
 #include "say.h"
 
 #include <math.h>
@@ -105,7 +106,8 @@ static void add_column(Table *t, const Column *c, int number) {
     CHECK(t->n < MOST_COLUMNS, "room for a table's columns");
     char *title = t->columns[t->n].title, *csv = t->columns[t->n].csv;
     t->columns[t->n].is = *c;
-    if (c->title) t->last_printed = t->n;
+    if (c->modelled && !modelled_machine()) t->columns[t->n].is.title = NULL;
+    if (t->columns[t->n].is.title) t->last_printed = t->n;
     if (c->csv) t->last_written = t->n;
     t->n++;
     snprintf(csv, LONGEST_TITLE, c->csv ? c->csv : "", number);

@@ -28,6 +28,7 @@ typedef struct Column {
     int decimals;     // digits after the point;
     int digits;       // or significant digits
     bool bytes;       // or "64 KiB"
+    bool modelled;    // not printed with --machine none, when no time is modelled
     int count;        // so many columns, with a "%d" in title and csv: for each number of `of`, or,
     const int *of;    // if that is NULL, from 0
 } Column;

@@ -1,47 +1,41 @@
-// times.c: see times.h.
-#include "times.h"
+// times.c: takes both kinds of time of some work, until the host had enqueued it and until it was
+// done, and prints them.
+#include "behind.h"
 
 #include "common/base/platform.h"
-#include "common/base/error.h"
-#include "common/base/statistics.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/say.h"
-#include "common/program/table.h"
+#include "common/book.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+static bool measures; // devices that compute nothing need no time that could be measured
 
-static Seconds now(void) {
-    return (Seconds){has_values(try_gpu(0)) ? seconds_now() : NAN, modelled_seconds()};
-}
+static Seconds now(void) { return (Seconds){measures ? seconds_now() : NAN, modelled_seconds()}; }
 
 static Seconds since(Seconds start) {
     Seconds end = now();
     return (Seconds){end.measured - start.measured, end.modelled - start.modelled};
 }
 
-static WorkTimes time_once(void (*prepare)(void), void (*enqueue)(void)) {
+static WorkTimes time_once(Job *job, void (*prepare)(Job *job), void (*enqueue)(Job *job)) {
     WorkTimes times;
-    prepare();
+    if (prepare) prepare(job);
     synchronize_all();
     Seconds start = now();
-    enqueue();
+    enqueue(job);
     times.enqueued = since(start); // here the host could do something else
     synchronize_all();
     times.done = since(start);
     return times;
 }
 
-WorkTimes time_work(void (*prepare)(void), void (*enqueue)(void)) {
+WorkTimes time_work(Job *job, void (*prepare)(Job *job), void (*enqueue)(Job *job)) {
     enum { ROUNDS = 3 };
-    const double patience = 0.5;                  // seconds
-    WorkTimes best = time_once(prepare, enqueue); // its modelled times are kept
+    const double patience = 0.5; // seconds
+    measures = has_values(try_gpu(0));
+    WorkTimes best = time_once(job, prepare, enqueue); // its modelled times are kept
     double start = seconds_now();
     best.slowest = best.done.measured;
     for (int i = 1; i < ROUNDS && !isnan(best.done.measured); i++) {
         if (seconds_now() - start + best.done.measured > patience) break;
-        WorkTimes other = time_once(prepare, enqueue);
+        WorkTimes other = time_once(job, prepare, enqueue);
         best.slowest = fmax(best.slowest, other.done.measured);
         if (other.done.measured >= best.done.measured) continue;
         best.enqueued.measured = other.enqueued.measured;
@@ -61,7 +55,8 @@ static double measured_ratio(const WorkTimes *a, const WorkTimes *b) {
 }
 
 double times_as_long(const WorkTimes *a, const WorkTimes *b) {
-    return modelled_machine() ? b->done.modelled / a->done.modelled : measured_ratio(a, b);
+    double modelled = b->done.modelled / a->done.modelled;
+    return isnan(modelled) ? measured_ratio(a, b) : modelled;
 }
 
 static char *as_text(const WorkTimes *a, const WorkTimes *b) {
@@ -93,7 +88,7 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
     int gpus = num_gpus(), cores = num_threads();
     if (gpus > 0 && gpus < k)
         say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");
-    else if (gpus == 0 && has_values(try_gpu(0)))
+    else if (gpus == 0 && measures)
         say("Measured here: %d devices on %d core%s, which other programs use, too.", k, cores,
             cores > 1 ? "s" : "");
     free(side);
@@ -102,24 +97,19 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
 
 // ---- the table -------------------------------------------------------------------------------
 
-static Table table;
-
-void print_times_head(void) {
-    const Machine *machine = modelled_machine();
-    table =
+Table times_table(void) {
+    Table t =
         TABLE(NULL, WORDS("milliseconds until", 36), FIXED("here: enqueued", 3), FIXED("done", 3),
-              FIXED(machine ? "modelled: enqueued" : NULL, 3), FIXED(machine ? "done" : NULL, 3));
-    say("  (here: %s; modelled: %s)", has_values(try_gpu(0)) ? "measured" : "not measured",
-        machine ? machine->name : "not modelled");
-    table_head(&table);
+              FIXED("modelled: enqueued", 3, .modelled = true), FIXED("done", 3, .modelled = true));
+    say("  (here: %s; modelled: %s)", measures ? "measured" : "not measured",
+        modelled_machine_name());
+    table_head(&t);
+    return t;
 }
 
-static void add_cells(double enqueued, double done) {
-    table_numbers(&table, isnan(done) ? NAN : 1e3 * enqueued, 1e3 * done);
-}
-
-void print_work_times(const char *label, const WorkTimes *times) {
-    table_text(&table, "%s", label);
-    add_cells(times->enqueued.measured, times->done.measured);
-    add_cells(times->enqueued.modelled, times->done.modelled);
+void add_times(Table *t, const char *label, const WorkTimes *times) {
+    const Seconds *enqueued = &times->enqueued, *done = &times->done;
+    table_text(t, "%s", label);
+    table_numbers(t, 1e3 * enqueued->measured, 1e3 * done->measured, 1e3 * enqueued->modelled,
+                  1e3 * done->modelled);
 }

@@ -1,0 +1,53 @@
+// book.h: what every chapter uses. A chapter includes this file, its own headers, and those of
+// earlier chapters whose functions it calls. Only chapters, exercises and tests may include it:
+// the rooms of common/ name the headers that they need.
+#ifndef COMMON_BOOK_H
+#define COMMON_BOOK_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// base: what any program needs
+#include "common/base/error.h"      // die(), CHECK(), memory that is there or ends the program
+#include "common/base/file.h"       // output_open(): files that are whole or not there
+#include "common/base/number.h"     // grouped(): 1,234,567
+#include "common/base/range.h"      // equal_range(): n things in k parts
+#include "common/base/statistics.h" // medians, and what is too noisy to compare
+
+// device: where the work is done
+#include "common/device/cpu_speed.h" // warn_if_cpu_is_slow()
+#include "common/device/device.h"    // try_gpu(), launch(), device_copy(), synchronize()
+#include "common/device/ledger.h"    // how many bytes crossed between devices
+#include "common/device/queue.h"     // events, which order one queue after another
+#include "common/device/timer.h"     // seconds, measured and modelled
+#include "common/device/trace.h"     // which queue did what, and when
+
+// model: how long the same work takes on a machine that need not be here
+#include "common/model/machine.h"
+#include "common/model/modelled_clock.h"
+
+// tensor: what the devices compute
+#include "common/tensor/autograd.h"   // tapes, backward(), the arena
+#include "common/tensor/functional.h" // mm(), conv2d(), relu(), cross_entropy(), sgd()
+#include "common/tensor/random.h"     // fill_normal(): the same numbers for the same seed
+#include "common/tensor/tensor.h"
+
+// data: what networks learn from, and what is kept of them
+#include "common/data/evaluate.h" // accuracy
+#include "common/data/fashion_mnist.h"
+#include "common/data/safetensors.h" // parameters in files
+
+// program: from the command line to the last line
+#include "common/program/book.h"         // book_begin(), book_output(), book_end()
+#include "common/program/interrupt.h"    // Ctrl-C
+#include "common/program/modelled_run.h" // a step on devices that compute nothing
+#include "common/program/plot.h"         // pictures by gnuplot
+#include "common/program/predict.h"      // questions to the reader
+#include "common/program/say.h"          // paragraphs, and "ok: ..."
+#include "common/program/table.h"        // tables, printed and as CSV
+#include "common/program/timeline.h"     // pictures of traces
+#include "common/program/training.h"     // the loop over epochs and minibatches
+
+#endif
