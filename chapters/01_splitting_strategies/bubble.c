@@ -1,15 +1,10 @@
-// bubble.c: see bubble.h.
+// bubble.c: finds the idle share of a pipeline's devices in recorded steps, by the formula for
+// equal stages, and by the times of the stages; prints and draws them.
 #include "bubble.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/say.h"
+#include "common/book.h"
 #include "costs.h"
-#include "behind/step_pictures.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "behind/behind.h"
 
 enum { MOST_MICROBATCHES = 8, MOST_CUTS = 4 }; // 1, 2, 4, 8
 
@@ -153,9 +148,14 @@ double model_bubble(int k) {
     enum { IMAGES = 4096, IMAGES_OF_ALEXNET = 256 };
     Problem wide = problem_to_model(&wide_network, IMAGES, 1);
     Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
-    say("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of AlexNet %d",
-        modelled_machine()->name, k, IMAGES, IMAGES_OF_ALEXNET);
-    double idle = table_of(&wide, &alexnet, k, "_bubble_modelled.png");
+    double idle = NAN;
+    if (problem_can_be_modelled(&wide, &across_layers, k) ||
+        problem_can_be_modelled(&alexnet, &across_layers, k)) {
+        say("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of AlexNet "
+            "%d",
+            modelled_machine_name(), k, IMAGES, IMAGES_OF_ALEXNET);
+        idle = table_of(&wide, &alexnet, k, "_bubble_modelled.png");
+    }
     problem_free(&wide);
     problem_free(&alexnet);
     return idle;

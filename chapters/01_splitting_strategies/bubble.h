@@ -1,4 +1,7 @@
 // bubble.h: how much of a step a pipeline's devices are idle.
+//
+// For the table and the picture, call measure_bubble() where devices compute, or model_bubble(),
+// which prints nothing if the machine of the modelled clock cannot run such a pipeline.
 #ifndef BUBBLE_H
 #define BUBBLE_H
 

@@ -1,10 +1,7 @@
-// costs.c: what a strategy costs, by formulas that need nothing but the shapes of the layers; see
-// costs.h.
+// costs.c: what a strategy costs, by formulas that need nothing except the shapes of the layers.
 #include "costs.h"
 
-#include "common/base/error.h"
-
-#include <math.h>
+#include "common/book.h"
 
 // ---- stages ----------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-// costs.h: what a strategy costs, from the shapes of a network alone: memory and work.
+// costs.h: what a strategy costs, from the shapes of a network alone: memory_of() and
+// busiest_share(). (Each strategy has a formula for its bytes: Strategy in spread.h.)
 #ifndef COSTS_H
 #define COSTS_H
 

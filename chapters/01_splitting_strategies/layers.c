@@ -1,11 +1,8 @@
-// layers.c: how the layers of network.c are computed, whole or in part; see network.h.
+// layers.c: computes the layers that network.c lists, whole or in part.
 #include "network.h"
 
+#include "common/book.h"
 #include "common/tensor/batch_norm.h"
-#include "common/tensor/random.h"
-
-#include <stdio.h>
-#include <string.h>
 
 int num_params(const Network *network) {
     int n = 2 * network->num_layers;

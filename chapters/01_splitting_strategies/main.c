@@ -1,26 +1,8 @@
 // main.c: the story of chapter 1. README.md says how to run it and what to read.
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/predict.h"
+#include "common/book.h"
 #include "bubble.h"
 #include "costs.h"
-#include "behind/larger_networks.h"
-#include "behind/step_pictures.h"
-#include "behind/step_tables.h"
-
-#include <stdio.h>
-#include <string.h>
-
-static Flags flags;
-static const char *part = "all";
-static const Flag own_flags[] = {
-    {"part", FLAG_CHOICE, &part, "P", .help = "run only this part: splitting, bubble or model",
-     .choices = "all|splitting|bubble|model"},
-    {0},
-};
-static Problem lenet;
-static Reference one_device;
-static StepTable table = {.num_ks = 3, .ks = {1, 2, 4}};
+#include "behind/behind.h"
 
 // ## The problem
 //
@@ -45,16 +27,12 @@ static void show_network(void) { network_print(&lenet_network); }
 // zero that an image's loss is $\ln 10$ whatever the layers do, which would hide their mistakes.
 // So the parameters are ten times as large here.
 
-static void compute_on_one_device(void) {
-    one_device = one_device_step(&lenet);
-    int n = lenet.X->shape[0];
-    if (one_device.has_values)
-        printf("\nOne device (%s): loss %.6f per image, %.6f after one update\n",
-               device_name(try_gpu(0)), one_device.loss / n, one_device.next_loss / n);
-    else
-        printf(
-            "\nThe devices compute nothing (--backend model): there is time, there are bytes, and\n"
-            "no values that could be compared.\n");
+static Reference compute_on_one_device(const Problem *lenet) {
+    Reference one_device = one_device_step(lenet);
+    int n = lenet->X->shape[0];
+    printf("\nOne device (%s): loss %.6f per image, %.6f after one update\n",
+           device_name(try_gpu(0)), one_device.loss / n, one_device.next_loss / n);
+    return one_device;
 }
 
 // ## Three ways
@@ -92,7 +70,9 @@ static void compute_on_one_device(void) {
 // which is hard to do well if they do not have equal work, and layers are what they are.
 // (`strategy_pipeline.c`)
 
-static void split_across_layers(void) { run_strategy(&across_layers, &table, &lenet, &one_device); }
+static void split_across_layers(StepTable *t, const Problem *lenet, const Reference *one_device) {
+    run_strategy(&across_layers, t, lenet, one_device);
+}
 
 // ## Within layers
 //
@@ -101,7 +81,9 @@ static void split_across_layers(void) { run_strategy(&across_layers, &table, &le
 // evenly, as long as there are channels enough. But the next layer needs all channels, so the
 // devices must exchange them after each layer. (`strategy_within.c`)
 
-static void split_within_layers(void) { run_strategy(&within_layers, &table, &lenet, &one_device); }
+static void split_within_layers(StepTable *t, const Problem *lenet, const Reference *one_device) {
+    run_strategy(&within_layers, t, lenet, one_device);
+}
 
 // ## Across data
 //
@@ -111,9 +93,9 @@ static void split_within_layers(void) { run_strategy(&within_layers, &table, &le
 // keep each of them busy. But each holds the whole network, so more devices do not allow a larger
 // one. (`strategy_data.c`)
 
-static void split_across_data(void) {
-    run_strategy(&across_data, &table, &lenet, &one_device);
-    if (one_device.has_values) book_result("split in three ways, a step is that of one device");
+static void split_across_data(StepTable *t, const Problem *lenet, const Reference *one_device) {
+    run_strategy(&across_data, t, lenet, one_device);
+    book_result("split in three ways, a step is that of one device");
 }
 
 // ## What each device holds
@@ -133,16 +115,16 @@ static void split_across_data(void) {
 //   layer. (*The rest* is labels and padding and, within layers, gradients cut into the channels of
 //   each device, which is done on one device, too.)
 
-static void compare_memory(void) {
-    int last = table.num_ks - 1;
+static void compare_memory(const StepTable *t, const Problem *lenet) {
+    int last = t->num_ks - 1;
     Prediction less_than_half = {0};
-    if (table.ks[last] == 4)
+    if (t->ks[last] == 4)
         less_than_half = predict_yes_no(
             "Across layers on 4 devices, each device has one of LeNet's four layers. One device "
             "that has all layers keeps the activations of all. Does the device with the most "
             "activations now need less than half of that?");
-    print_memory(&table, &lenet);
-    const StepCosts *across = table.of[0];
+    print_memory(t, lenet);
+    const StepCosts *across = t->of[0];
     predict_compare_yes_no(less_than_half,
                            across[last].most_activations < across[0].most_activations / 2);
 }
@@ -160,13 +142,13 @@ static void compare_memory(void) {
 // back. Across layers each transfer is one: for each boundary, each microbatch, forward and
 // backward.
 
-static void compare_traffic(void) {
-    if (table.num_ks == 1) return; // nothing moves
+static void compare_traffic(const StepTable *t, const Problem *lenet) {
+    if (t->num_ks == 1) return; // nothing moves
     Prediction bytes = predict_first(
         "LeNet has 129,068 parameters, numbers of 4 bytes. Across data on 2 devices, one sends its "
         "gradients to the other, which adds its own and sends the sums back. How many MB (10^6 "
         "bytes) move in a step with 256 images?");
-    print_traffic(&table, &lenet);
+    print_traffic(t, lenet);
     predict_compare(bytes, megabytes(across_data.bytes_moved(&lenet_network, 2, 256, 1)), "MB");
 }
 
@@ -180,7 +162,7 @@ static void compare_traffic(void) {
 // there are more and smaller kernels; within layers, channels are copied to where they would be
 // gathered.
 
-static void compare_seconds(void) { print_seconds(&table); }
+static void compare_seconds(const StepTable *t) { print_seconds(t); }
 
 // ## Who computes what, and when
 //
@@ -204,9 +186,9 @@ static void compare_seconds(void) { print_seconds(&table); }
 // devices 2 and 3 are nearly empty. Across data, at the end, first device 0 has a long bar of
 // exchange while the others are idle, then each of the others has several short ones.")
 
-static void draw_timelines(void) {
+static void draw_timelines(const StepTable *t, const Problem *lenet) {
     Problem alexnet = problem_to_model(&alexnet_network, 256, 8);
-    for (int j = 1; j < table.num_ks; j++) show_timeline(&lenet, &alexnet, table.ks[j]);
+    for (int j = 1; j < t->num_ks; j++) show_timeline(lenet, &alexnet, t->ks[j]);
     problem_free(&alexnet);
 }
 
@@ -243,9 +225,8 @@ static void draw_timelines(void) {
 // forward bars of both lanes overlap, then backward bars; device 1 begins later and device 0 ends
 // later. Each title compares the idle share with the formula.")
 
-static void bubble_measured(void) {
-    int k = table.ks[1];
-    if (table.num_ks < 2 || !has_values(try_gpu(0)) || k > network_pieces(&equal_network)) return;
+static void bubble_measured(const Problem *lenet, int k, uint64_t seed) {
+    if (k < 2 || k > network_pieces(&equal_network)) return;
     Prediction idle = {0};
     if (k == 2)
         idle = predict_first(
@@ -254,7 +235,7 @@ static void bubble_measured(void) {
             "and all other layers, with 95 percent of the mult-adds, on the other. For which share "
             "of the time are these two devices idle, on average, in percent, if nothing but the "
             "work of the stages takes time?");
-    double share = measure_bubble(&lenet, k, flags.seed);
+    double share = measure_bubble(lenet, k, seed);
     predict_compare(idle, 100 * share, "percent");
 }
 
@@ -271,10 +252,8 @@ static void bubble_measured(void) {
 // going forward, and stairs up again while going backward. With one microbatch only one device
 // works at a time; with eight the stairs are short and the step takes less than half the time.")
 
-static void bubble_modelled(void) {
-    int k = table.ks[table.num_ks - 1];
-    if (k < 2 || k > network_pieces(&wide_network) || !modelled_machine()) return;
-    model_bubble(k);
+static void bubble_modelled(int k) {
+    if (k > 1) model_bubble(k);
 }
 
 // ## Larger networks
@@ -376,61 +355,75 @@ static void compare_many_devices(void) { many_devices(); }
 //
 // What it writes must not replace what it reads, nor each other: that is seen before any work.
 
-static void check_outputs_now(void) {
+static void check_outputs_now(const StepTable *t) {
     char suffix[32];
     book_csv("_model.csv");
     book_output("_model.png");
     book_timeline("_bubble_measured.png");
     book_timeline("_bubble_modelled.png");
-    for (int j = 1; j < table.num_ks; j++) {
-        snprintf(suffix, sizeof suffix, "_timeline_%d.png", table.ks[j]);
+    for (int j = 1; j < t->num_ks; j++) {
+        snprintf(suffix, sizeof suffix, "_timeline_%d.png", t->ks[j]);
         book_timeline(suffix);
     }
     book_check_outputs();
 }
 
-static void choose_devices(void) {
-    table.steps = flags.steps;
-    if (flags.devices == 0) return;
-    table.ks[1] = flags.devices;
-    table.num_ks = flags.devices > 1 ? 2 : 1;
+// The steps that the story compares, on k = 1, 2 and 4 devices; with --devices K on 1 and K.
+static StepTable steps_of(const Flags *flags) {
+    StepTable t = {.num_ks = 3, .ks = {1, 2, 4}, .steps = flags->steps};
+    if (flags->devices > 0) {
+        t.num_ks = flags->devices > 1 ? 2 : 1;
+        t.ks[1] = flags->devices;
+    }
+    return t;
 }
 
-static bool runs(const char *name) { return strcmp(part, "all") == 0 || strcmp(part, name) == 0; }
+static void tell(const Problem *lenet, StepTable *t, const char *part, uint64_t seed) {
+    if (is_asked_for(part, "splitting")) {
+        show_network();
+        Reference one_device = compute_on_one_device(lenet);
+        split_across_layers(t, lenet, &one_device);
+        split_within_layers(t, lenet, &one_device);
+        split_across_data(t, lenet, &one_device);
+        compare_memory(t, lenet);
+        compare_traffic(t, lenet);
+        compare_seconds(t);
+        draw_timelines(t, lenet);
+        reference_free(&one_device, lenet->network);
+    }
+    if (is_asked_for(part, "bubble")) {
+        if (t->num_ks > 1) bubble_measured(lenet, t->ks[1], seed);
+        bubble_modelled(t->ks[t->num_ks - 1]);
+    }
+    if (is_asked_for(part, "model")) {
+        compare_larger_networks();
+        compare_many_devices();
+    }
+}
 
 int main(int argc, char *argv[]) {
+    const char *part = "all";
+    const Flag own_flags[] = {
+        {"part", FLAG_CHOICE, &part, "P", .help = "run only this part: splitting, bubble or model",
+         .choices = "all|splitting|bubble|model"},
+        {0},
+    };
     Flags defaults = default_flags;
     defaults.next = "make run-02";
     defaults.own = own_flags;
-    flags = book_begin(
+    Flags flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
         "devices seed batch-size lr steps train-size no-shuffle csv data", defaults);
-    choose_devices();
+    StepTable table = steps_of(&flags);
     book_needs_devices(table.ks[table.num_ks - 1]);
-    check_outputs_now();
-    lenet = problem_of_lenet(&flags);
-    if (runs("splitting")) {
-        show_network();
-        compute_on_one_device();
-        split_across_layers();
-        split_within_layers();
-        split_across_data();
-        compare_memory();
-        compare_traffic();
-        compare_seconds();
-        draw_timelines();
-    }
-    if (runs("bubble")) {
-        bubble_measured();
-        bubble_modelled();
-    }
-    if (runs("model")) {
-        compare_larger_networks();
-        compare_many_devices();
-    }
-    reference_free(&one_device, &lenet_network);
+    check_outputs_now(&table);
+    Problem lenet = problem_of_lenet(&flags);
+    if (flags.backend == BACKEND_MODEL)
+        only_modelled(&lenet, &table, part);
+    else
+        tell(&lenet, &table, part, flags.seed);
     problem_free(&lenet);
     return book_end();
 }

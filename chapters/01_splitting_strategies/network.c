@@ -1,9 +1,7 @@
-// network.c: LeNet as a list of layers, and what each of them costs; see network.h.
+// network.c: LeNet as a list of layers, and what each of them costs.
 #include "network.h"
 
-#include "common/program/say.h"
-
-#include <stdio.h>
+#include "common/book.h"
 
 // ## LeNet as a list of layers
 //

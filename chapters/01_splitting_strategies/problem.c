@@ -1,11 +1,8 @@
-// problem.c: see problem.h.
+// problem.c: makes a problem, of LeNet and its images or only of shapes, and runs its step.
 #include "problem.h"
 
-#include "common/data/fashion_mnist.h"
-#include "common/model/modelled_clock.h"
+#include "common/book.h"
 #include "costs.h"
-
-#include <string.h>
 
 // On the host, to outlive the iterator that made it.
 static Tensor *own_copy(const Tensor *t) {
@@ -56,8 +53,7 @@ static double memory_with_room(const Problem *problem, const Strategy *strategy,
 
 bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k) {
     const Machine *machine = modelled_machine();
-    if (!machine || k > strategy->most_devices(problem->network)) return false;
-    return machine_has_devices(machine, k) &&
+    return machine && k <= strategy->most_devices(problem->network) && book_can_use_devices(k) &&
            memory_with_room(problem, strategy, k) <= machine->memory;
 }
 

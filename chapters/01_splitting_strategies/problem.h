@@ -1,4 +1,7 @@
-// problem.h: what all three ways compute: one step of a network on one minibatch.
+// problem.h: what all three strategies compute: one step of a network on one minibatch.
+//
+// To get one, call problem_of_lenet(), or problem_to_model() for a network of which only the
+// modelled time is wanted. Do not look at the values of the latter.
 #ifndef PROBLEM_H
 #define PROBLEM_H
 

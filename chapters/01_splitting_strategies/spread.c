@@ -1,12 +1,7 @@
-// spread.c: what the three strategies have in common; see spread.h.
+// spread.c: what the three strategies have in common: placing parameters, sending, updating.
 #include "spread.h"
 
-#include "common/base/error.h"
-#include "common/device/trace.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common/book.h"
 
 const Strategy *const strategies[NUM_STRATEGIES] = {&across_layers, &within_layers, &across_data};
 

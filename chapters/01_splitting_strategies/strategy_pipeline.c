@@ -2,10 +2,7 @@
 // compute.
 #include "costs.h"
 
-#include "common/base/error.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "common/book.h"
 
 // ## Splitting the network
 //

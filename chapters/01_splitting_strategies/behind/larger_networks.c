@@ -1,19 +1,9 @@
 // larger_networks.c: AlexNet and ResNet-18 by the formulas of costs.c, and how long their steps
-// take on more devices than there are here; see larger_networks.h.
-#include "larger_networks.h"
+// take on more devices than there are here.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/base/file.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/plot.h"
-#include "common/program/say.h"
-#include "common/program/table.h"
+#include "common/book.h"
 #include "../costs.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static const Network *const networks[] = {&alexnet_network, &resnet18_network};
 enum { NUM_NETWORKS = sizeof networks / sizeof networks[0], IMAGES = 256, MICROBATCHES = 32 };
@@ -66,16 +56,6 @@ static void explain_networks(int k, int m) {
         k, megabytes(across_layers.bytes_moved(&alexnet_network, k, IMAGES, m)));
 }
 
-static void explain_columns(void) {
-    const Machine *machine = modelled_machine();
-    say("Params, activations, both: MB, the most on one device, each by itself, with gradients");
-    if (machine)
-        say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
-            machine->name);
-    else
-        say("Without a machine (--machine) there is no modelled time.");
-}
-
 void larger_networks(void) {
     enum { M = 8 };
     say("\nLarger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d "
@@ -86,7 +66,12 @@ void larger_networks(void) {
               WHOLE("params"), WHOLE("activations"), WHOLE("both"), WHOLE("moved"),
               WHOLE("syncs", .width = 5), FIXED("busiest", 1, .unit = "%"), DIGITS("ms/step", 4));
     for (int i = 0; i < NUM_NETWORKS; i++) add_costs(&t, networks[i], IMAGES, M);
-    explain_columns();
+    say("Params, activations, both: MB, the most on one device, each by itself, with gradients");
+    if (modelled_machine())
+        say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
+            modelled_machine_name());
+    else
+        say("Without a machine (--machine) there is no modelled time.");
     printf("\n");
     explain_networks(8, M);
 }
@@ -116,7 +101,7 @@ static void write_curve(FILE *csv, const Problem *problem, const Strategy *strat
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_can_be_modelled(problem, strategy, k)) continue;
         Point p = {strategy, k, modelled_step(problem, strategy, k)};
-        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, modelled_machine()->name,
+        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, modelled_machine_name(),
                 strategy->name, k, p.seconds);
         if (p.seconds < best->seconds) *best = p;
     }

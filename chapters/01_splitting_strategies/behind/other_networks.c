@@ -1,4 +1,4 @@
-// other_networks.c: the chapter's other networks as tables of layers; see network.h.
+// other_networks.c: the chapter's other networks as tables of layers.
 #include "../network.h"
 
 // ## Two networks with equal layers

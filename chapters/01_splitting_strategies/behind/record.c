@@ -1,12 +1,7 @@
-// record.c: see record.h.
+// record.c: traces steps, and says how much of its time a step has used.
 #include "record.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common/book.h"
 
 double recorded_seconds(const Recorded *r) {
     double end = 0;
@@ -63,7 +58,7 @@ void recorded_free(Recorded *r) {
 }
 
 char *recorded_kind(const Recorded *r) {
-    return r->modelled ? xprintf("modelled on %s", modelled_machine()->name)
+    return r->modelled ? xprintf("modelled on %s", modelled_machine_name())
                        : xstrdup("measured here");
 }
 

@@ -1,4 +1,7 @@
-// record.h: a step as it was traced: who computed what, and when.
+// record.h: a step as it was traced: which device computed what, and when.
+//
+// To get a step that this computer computes, call record_step(); for one on the modelled machine,
+// record_modelled(). Give both back to recorded_free().
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -16,7 +19,7 @@ typedef struct Recorded {
     Device *devices[MAX_DEVICES];
 } Recorded;
 
-// Measured: the shortest of some steps, which is the one that other programs disturbed least.
+// Measured: the shortest of several steps, the one that other programs disturbed least.
 Recorded record_step(const Problem *problem, const Strategy *strategy, int k);
 // Modelled: a step of a problem_to_model(), on the machine of the modelled clock.
 Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k);
@@ -33,7 +36,7 @@ double unused_share(const Recorded *r);
 // Whether a piece of work is of that kind.
 bool span_is(const TraceSpan *span, const char *kind);
 
-// Whether there are more workers than cores: then what one does slows down the others.
+// Whether there are more workers than cores, so that they slow each other down.
 bool crowded(int k);
 
 #endif

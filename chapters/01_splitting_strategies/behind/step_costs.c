@@ -1,15 +1,9 @@
-// step_costs.c: see step_costs.h.
-#include "step_costs.h"
+// step_costs.c: runs the steps of a strategy on k = 1, 2, 4 devices. It counts what they hold, move
+// and wait for, compares that with the formulas, and takes their time.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/device/timer.h"
-#include "common/program/say.h"
+#include "common/book.h"
 #include "../costs.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 // ---- counted ---------------------------------------------------------------------------------
 
@@ -52,11 +46,11 @@ static StepCosts count_costs(Spread *s, const Problem *problem) {
     return costs;
 }
 
-// The seconds of `steps` steps, or with -1 of 15 or of those that two seconds suffice for, after
-// one that touched new memory.
-static StepCosts step_costs(Spread *s, const Problem *problem, int steps) {
+// After a first step, which touches new memory, times `steps` more; -1: at most 15, and as many as
+// fit into two seconds. If the devices compute nothing, one is enough.
+static StepCosts step_costs(Spread *s, const Problem *problem, int steps, bool computes) {
     StepCosts costs = count_costs(s, problem);
-    bool computes = has_values(s->devices[0]), in_time = steps < 1; // else as many as asked for
+    bool in_time = steps < 1; // else as many as asked for
     int most = !computes ? 1 : in_time ? 15 : steps;
     double fastest = INFINITY, total = 0;
     for (int i = 0; i < most; i++) {
@@ -110,13 +104,13 @@ static void print_holdings(const Spread *s, const Problem *problem) {
 static void run_on(StepTable *t, int i, int j, const Problem *problem, const Reference *r) {
     int k = t->ks[j];
     Spread *s = problem_spread(problem, strategies[i], k);
-    if (r->has_values) {
+    if (r) {
         double difference = check_same_step(s, problem, r);
         printf("  %d device%s the same loss, gradients and loss after one update", k,
                k > 1 ? "s:" : ": ");
         printf(difference > 0 ? ", to %.0e\n" : ", exactly\n", difference);
     }
-    t->of[i][j] = step_costs(s, problem, t->steps);
+    t->of[i][j] = step_costs(s, problem, t->steps, r != NULL);
     if (j > 0 && j == t->num_ks - 1) print_holdings(s, problem);
     spread_close(s);
 }

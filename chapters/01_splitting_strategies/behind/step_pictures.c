@@ -1,14 +1,7 @@
-// step_pictures.c: see step_pictures.h.
-#include "step_pictures.h"
+// step_pictures.c: draws recorded steps as timelines, a lane for each device.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/say.h"
-#include "common/program/timeline.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "common/book.h"
 
 void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n) {
     const char *path = book_timeline(suffix);
@@ -53,13 +46,12 @@ static void print_idle(const Problem *problem, const Recorded steps[], int n) {
         if (steps[i].modelled)
             printf("  %s %-14s %5.3g ms on %s, idle %2.0f%%\n", problem->network->name,
                    steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]),
-                   modelled_machine()->name, 100 * unused_share(&steps[i]));
+                   modelled_machine_name(), 100 * unused_share(&steps[i]));
 }
 
 void show_timeline(const Problem *measured, const Problem *modelled, int k) {
     Recorded steps[2 * NUM_STRATEGIES];
-    int n = 0;
-    if (has_values(try_gpu(0))) n = record_ways(measured, k, steps, n);
+    int n = measured ? record_ways(measured, k, steps, 0) : 0;
     n = record_ways(modelled, k, steps, n);
     char *heading = xprintf(
         "One step on %d devices%s", k,

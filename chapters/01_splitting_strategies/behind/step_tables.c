@@ -1,15 +1,9 @@
-// step_tables.c: see step_tables.h.
-#include "step_tables.h"
+// step_tables.c: prints what the steps of all strategies cost: memory, bytes, synchronization
+// points and time.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/say.h"
-#include "common/program/table.h"
+#include "common/book.h"
 #include "../costs.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 // ---- memory ----------------------------------------------------------------------------------
 
@@ -72,8 +66,7 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
         "%.1f MB, and no layer is cut in two. The device that has it holds %.1f MB: also the "
         "images, gradients of one microbatch, and those that the next device sends back. The sum "
         "over all devices grows, because what crosses a boundary is held on both sides. Within "
-        "layers, "
-        "every device has the gathered copies.",
+        "layers, every device has the gathered copies.",
         megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)),
         megabytes(t->of[0][j].most_activations));
 }
@@ -124,43 +117,33 @@ void print_traffic(const StepTable *t, const Problem *problem) {
 
 // ---- seconds ---------------------------------------------------------------------------------
 
-static void explain_measured(void) {
-    if (num_gpus() > 0) return;
-    say("Here the devices share %d core%s, all of which one device uses too: more devices cannot "
-        "be much faster.",
-        num_threads(), num_threads() > 1 ? "s" : "");
-}
-
-// A machine's devices may need less time for LeNet than its host needs to give them the work.
-static void explain_modelled(const StepTable *t) {
-    const Machine *machine = modelled_machine();
-    const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
-    if (!machine) return;
-    say("On %s the step across data on %d device%s takes %.3g ms. For %.3g ms of them the host "
-        "launches kernels and copies, one every %.2g µs.",
-        machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
-        1e6 * machine->launch);
-    if (last->launching > 0.8 * last->modelled)
-        say("So LeNet is too small for this machine: more devices are only more to launch.");
-}
-
 void print_seconds(const StepTable *t) {
-    const Machine *machine = modelled_machine();
-    bool measured = !isnan(t->of[0][0].measured);
-    printf("\nHow long a step takes, ms%s%s%s\n\n", measured ? "; measured here" : "",
-           machine ? "; modelled on " : "", machine ? machine->name : "");
+    const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
+    bool is_measured = !isnan(last->measured), is_modelled = !isnan(last->modelled);
+    printf("\nHow long a step takes, ms%s%s%s\n\n", is_measured ? "; measured here" : "",
+           is_modelled ? "; modelled on " : "", is_modelled ? modelled_machine_name() : "");
     Table table =
         TABLE(NULL, WORDS("", 14),
-              DIGITS(measured ? "here, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks),
-              DIGITS(machine ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
+              DIGITS(is_measured ? "here, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks),
+              DIGITS(is_modelled ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         for (int j = 0; j < t->num_ks; j++)
             table_numbers(&table, t->of[i][j].k ? 1e3 * t->of[i][j].measured : NAN);
         for (int j = 0; j < t->num_ks; j++)
-            table_numbers(&table, machine && t->of[i][j].k ? 1e3 * t->of[i][j].modelled : NAN);
+            table_numbers(&table, t->of[i][j].k ? 1e3 * t->of[i][j].modelled : NAN);
     }
     printf("\n");
-    if (measured) explain_measured();
-    explain_modelled(t);
+    if (is_measured && num_gpus() == 0)
+        say("Here the devices share %d core%s, all of which one device uses too: more devices "
+            "cannot be much faster.",
+            num_threads(), num_threads() > 1 ? "s" : "");
+    if (!is_modelled) return;
+    // A machine's devices may need less time for LeNet than its host needs to give them the work.
+    say("On %s the step across data on %d device%s takes %.3g ms. For %.3g ms of them the host "
+        "launches kernels and copies, one every %.2g µs.",
+        modelled_machine_name(), last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled,
+        1e3 * last->launching, 1e6 * modelled_machine()->launch);
+    if (last->launching > 0.8 * last->modelled)
+        say("So LeNet is too small for this machine: more devices are only more to launch.");
 }
