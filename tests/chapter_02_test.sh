@@ -67,8 +67,7 @@ for algorithm in sharded ring tree; do
     verdict "--allreduce $algorithm --devices 3"
 done
 works --devices 3 --backend model --seed 7 --csv model.csv --timeline timeline.png
-has 'b1 weight: (20,) on model:0, no values'
-lacks '[0-9] on model:1' 'measured here'
+lacks '[0-9] on model:1' 'measured here' 'no values' 'replicas'
 grep -v '^measured' three.csv | cmp - model.csv >>problems
 is_png timeline.png
 is_svg timeline.svg 'copy) on model:1, [0-9.]* .*s to [0-9.]* .*s, .*B from model:0 to model:1<'
@@ -80,7 +79,7 @@ works --devices 3 --machine none --csv none.csv
 lacks 'modelled on' NCCL
 figures none.csv 'NR == 2 && $1 $3 $4 != "measuredring3" || NR > 2'
 verdict "--machine none: nothing but the book's example is modelled"
-works --machine d2l-pcie --devices 4 --backend model --csv four.csv
+works --machine d2l-pcie --devices 4 --backend cpu --threads 2 --csv four.csv
 has 'on 2 and 4 devices' 'on 1, 2 and 3 devices'
 is_table four.csv d2l-pcie 4
 echo 'modelled: d2l-pcie | 10.7 16.0 16.0' | log_rows # where only bytes take time, busbw is the speed of a link

@@ -4,8 +4,7 @@
 #include "cases.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/02_get_params_and_allreduce/behind/book_example.h"
-#include "chapters/02_get_params_and_allreduce/behind/figures.h"
+#include "chapters/02_get_params_and_allreduce/behind/behind.h"
 #include "common/model/modelled_clock.h"
 
 // Nothing takes time but links.

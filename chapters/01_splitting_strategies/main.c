@@ -421,7 +421,7 @@ int main(int argc, char *argv[]) {
     check_outputs_now(&table);
     Problem lenet = problem_of_lenet(&flags);
     if (flags.backend == BACKEND_MODEL)
-        only_modelled(&lenet, &table, part);
+        splitting_without_values(&lenet, &table, part);
     else
         tell(&lenet, &table, part, flags.seed);
     problem_free(&lenet);

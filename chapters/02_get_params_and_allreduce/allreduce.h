@@ -1,5 +1,8 @@
 // allreduce.h: sum a vector over all devices. Book: "Multiple GPUs", section "Data
 // Synchronization", and its exercise 3.
+//
+// To sum, call allreduce(); to choose how, choose_allreduce(). Do not call an algorithm by itself
+// unless you compare them: it does not check what it gets.
 #ifndef ALLREDUCE_H
 #define ALLREDUCE_H
 

@@ -1,23 +1,8 @@
 // main.c: the story of chapter 2. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/base/file.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "common/tensor/functional.h"
-#include "common/tensor/random.h"
+#include "common/book.h"
 #include "allreduce.h"
 #include "get_params.h"
-#include "behind/bandwidth.h"
-#include "behind/book_example.h"
-#include "behind/figures.h"
-#include "behind/four_ways.h"
-#include "behind/replicas.h"
-
-#include <stdlib.h>
-
-static Flags flags;
+#include "behind/behind.h"
 
 // ## get_params
 //
@@ -43,18 +28,18 @@ static bool is_good_copy(Tensor *copy, const Tensor *original) {
     return copied && own_memory;
 }
 
-static void demonstrate_get_params(void) {
+static void demonstrate_get_params(uint64_t seed) {
     Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
     Tensor *params[2] = {W1, b1}, *new_params[2];
-    fill_normal(W1->data, numel(W1), 0.01, flags.seed, STREAM_PARAMS);
+    fill_normal(W1->data, numel(W1), 0.01, seed, STREAM_PARAMS);
     tensor_fill(b1, 0);
 
     get_params(params, 2, try_gpu(0), new_params);
     tensor_print("b1 weight", new_params[1]);
     tensor_print("b1 grad", new_params[1]->grad);
 
-    say_checked_on(try_gpu(0), is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
-                   "the copies have the same bits, their own memory, and gradients of zero");
+    say_checked(is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
+                "the copies have the same bits, their own memory, and gradients of zero");
     free_params(params, 2);
     free_params(new_params, 2);
 }
@@ -78,7 +63,7 @@ static void check_sums(Tensor *const data[]) {
     Tensor *three = tensor_new(host(), 1, 2);
     tensor_fill(three, 3);
     char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
-    say_checked_on(try_gpu(0), same_bits(data[0], three) && same_bits(data[1], three), what);
+    say_checked(same_bits(data[0], three) && same_bits(data[1], three), what);
     free(what);
     tensor_free(three);
 }
@@ -299,8 +284,8 @@ static void show_rebinding(void) {
     step(W);
     tensor_print("after the step, W[0]", W[0]);
     tensor_print("after the step, W[1]", W[1]);
-    say_checked_on(try_gpu(0), !all_replicas_equal(W, 2) && are_equal_with_allreduce(),
-                   "noticed: the replicas differ after a step; with allreduce() they are equal");
+    say_checked(!all_replicas_equal(W, 2) && are_equal_with_allreduce(),
+                "noticed: the replicas differ after a step; with allreduce() they are equal");
     tensor_free(grads[1]);
     free_params(W, 2);
 }
@@ -360,61 +345,53 @@ static void show_sharing(void) {
 
 // ## The program
 
-static bool curves;
-static const Flag own_flags[] = {
-    {"curves", FLAG_ON, &curves, .help = "only model the curves over bytes, into --csv"}, {0}};
-
-static int num_devices(void) {
-    if (flags.devices > 0) return flags.devices;
-    return can_have_devices(4) ? 4 : 2;
-}
-
-static void check_devices(void) {
-    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
-    if (flags.devices > MAX_COMPUTING && flags.backend != BACKEND_MODEL)
-        die_usage("fewer --devices, or --backend model", "%d devices at most can compute",
-                  MAX_COMPUTING);
-    if (!can_have_devices(num_devices()))
-        die_usage("fewer --devices, another --machine, or --machine none",
-                  "%d devices are wanted, and the machine %s has %d", num_devices(),
-                  modelled_machine()->name, modelled_machine()->devices);
+static void tell(const Machine *machine, int k, bool many, uint64_t seed, FILE *csv) {
+    demonstrate_get_params(seed);
+    demonstrate_allreduce();
+    Prediction best = ask_what_the_best_way_takes();
+    predict_compare(best, show_book_example(), "ms");
+    double ring = compare_four_ways(machine, k, seed, csv);
+    if (book_can_use_devices(8))
+        book_result("of 8 devices the busiest sends %.3g N in the ring, and 7 N in the star", ring);
+    book_end_trace();
+    if (many) model_up_to_1024_devices(machine, csv);
+    show_bandwidth(machine, k, csv);
+    show_rebinding();
+    show_sharing();
 }
 
 int main(int argc, char *argv[]) {
+    bool curves = false; // only these, for the figure to move in the book's page
+    const Flag own_flags[] = {
+        {"curves", FLAG_ON, &curves, .help = "only model the curves over bytes, into --csv"}, {0}};
     Flags defaults = default_flags;
     defaults.next = "make run-03";
     defaults.own = own_flags;
-    flags = book_begin(argc, argv,
-                       "Shows get_params and allreduce, and compares four ways to do an\n"
-                       "allreduce, on 4 devices or with --devices K on K. Times are modelled, on\n"
-                       "the machine of --machine.",
-                       "devices seed allreduce csv -tf32", defaults);
-    check_devices();
-    if (curves && !modelled_machine()) die_usage("--machine NAME", "--curves: times are modelled");
+    Flags flags =
+        book_begin(argc, argv,
+                   "Shows get_params and allreduce, and compares four ways to do an\n"
+                   "allreduce, on 4 devices or with --devices K on K. Times are modelled, on\n"
+                   "the machine of --machine.",
+                   "devices seed allreduce csv -tf32", defaults);
+    if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
+    int k = flags.devices ? flags.devices : book_can_use_devices(4) ? 4 : 2;
+    bool many = flags.devices == 0; // up to 1024 devices, too, which takes ten seconds
+    book_needs_devices(k);
+    if (curves) book_needs_machine("--curves");
+    const Machine *machine = modelled_machine(); // NULL with --machine none
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     book_check_outputs();
     OutputFile file = output_open(csv);
-    if (curves) { // of the figure to move in the book's page
-        model_curves(num_devices(), file.stream);
-        output_close(&file);
-        return book_end();
-    }
 
-    demonstrate_get_params();
-    demonstrate_allreduce();
-    Prediction best = ask_what_the_best_way_takes();
-    predict_compare(best, show_book_example(), "ms");
-    double ring = compare_four_ways(num_devices(), flags.seed, file.stream);
-    if (can_have_devices(8))
-        book_result("of 8 devices the busiest sends %.3g N in the ring, and 7 N in the star", ring);
-    book_end_trace();
-    if (flags.devices == 0) model_up_to_1024_devices(file.stream);
-    show_bandwidth(num_devices(), file.stream);
-    show_rebinding();
-    show_sharing();
+    if (curves)
+        model_curves(machine, k, file.stream);
+    else if (flags.backend == BACKEND_MODEL)
+        allreduce_without_values(machine, k, many, flags.seed, file.stream);
+    else
+        tell(machine, k, many, flags.seed, file.stream);
 
     output_close(&file);
-    draw_figures(csv, png);
+    if (!curves) draw_figures(machine, csv, png);
     return book_end();
 }

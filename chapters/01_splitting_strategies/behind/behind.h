@@ -74,6 +74,6 @@ void many_devices(void);
 bool is_asked_for(const char *part, const char *name);
 
 // All of the chapter that needs no values: bytes, memory and modelled times.
-void only_modelled(const Problem *lenet, StepTable *table, const char *part);
+void splitting_without_values(const Problem *lenet, StepTable *table, const char *part);
 
 #endif

@@ -9,7 +9,7 @@ bool is_asked_for(const char *part, const char *name) {
     return strcmp(part, "all") == 0 || strcmp(part, name) == 0;
 }
 
-void only_modelled(const Problem *lenet, StepTable *table, const char *part) {
+void splitting_without_values(const Problem *lenet, StepTable *table, const char *part) {
     int most = table->ks[table->num_ks - 1];
     if (is_asked_for(part, "splitting")) {
         network_print(lenet->network);

@@ -1,10 +1,7 @@
 // algorithms.c: the table of allreduces, the checks of allreduce(), and what the algorithms share.
 #include "../allreduce.h"
 
-#include "common/tensor/autograd.h"
-#include "common/base/error.h"
-
-#include <string.h>
+#include "common/book.h"
 
 // ## The table
 

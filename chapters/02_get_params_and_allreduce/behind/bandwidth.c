@@ -1,18 +1,10 @@
-// bandwidth.c: see bandwidth.h.
-#include "bandwidth.h"
+// bandwidth.c: the bandwidth of the ring: measured here, modelled, and beside it NCCL's.
+#include "behind.h"
 
-#include "common/base/statistics.h"
-#include "common/device/timer.h"
-#include "common/model/modelled_clock.h"
+#include "common/book.h"
 #include "common/model/nccl_model.h"
-#include "common/program/table.h"
-#include "common/tensor/autograd.h"
 #include "../allreduce.h"
 #include "../get_params.h"
-#include "figures.h"
-#include "replicas.h"
-
-#include <math.h>
 
 enum { MOST_BYTES_IN_ALL = 256 << 20, ROUNDS = 7 };
 
@@ -44,29 +36,37 @@ static void add_bandwidths(Table *t, int k, size_t bytes, double seconds, double
     table_numbers(t, algbw(bytes, seconds), busbw(bytes, seconds, k), link);
 }
 
-void show_bandwidth(int k, FILE *csv) {
-    const Machine *machine = modelled_machine();
-    size_t bytes = LARGEST;
-    bool is_measured = has_values(try_gpu(0));
-    while (is_measured && bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
+static Table table_for(int k, size_t bytes) {
     char title[64];
     snprintf(title, sizeof title, "The ring's bandwidth, %zu MiB on %d devices", bytes >> 20, k);
     printf("\n");
-    Table t = TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
-                    DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
-    if (is_measured) {
-        double seconds = measured_ring(k, bytes);
-        write_figure(csv, NULL, "ring", k, bytes, seconds);
-        table_text(&t, "measured here");
-        add_bandwidths(&t, k, bytes, seconds, NAN);
-    }
-    if (!machine) return;
+    return TABLE(NULL, WORDS(title, 30), DIGITS("algbw", 3, .unit = "GB/s"),
+                 DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
+}
+
+static void add_modelled(Table *t, const Machine *machine, int k, size_t bytes, FILE *csv) {
     double link = slowest_link(machine, k);
     double seconds = modelled_allreduce(machine, allreduce_ring, k, (int)(bytes / sizeof(float)));
-    table_text(&t, "modelled: %s", machine->name);
-    add_bandwidths(&t, k, bytes, seconds, link);
+    table_text(t, "modelled: %s", machine->name);
+    add_bandwidths(t, k, bytes, seconds, link);
     seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
     write_figure(csv, machine, "NCCL", k, bytes, seconds);
-    table_text(&t, "NCCL, calculated");
-    add_bandwidths(&t, k, bytes, seconds, link);
+    table_text(t, "NCCL, calculated");
+    add_bandwidths(t, k, bytes, seconds, link);
+}
+
+void show_bandwidth(const Machine *machine, int k, FILE *csv) {
+    size_t bytes = LARGEST;
+    while (bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
+    Table t = table_for(k, bytes);
+    double seconds = measured_ring(k, bytes);
+    write_figure(csv, NULL, "ring", k, bytes, seconds);
+    table_text(&t, "measured here");
+    add_bandwidths(&t, k, bytes, seconds, NAN);
+    if (machine) add_modelled(&t, machine, k, bytes, csv);
+}
+
+void show_modelled_bandwidth(const Machine *machine, int k, FILE *csv) {
+    Table t = table_for(k, LARGEST);
+    add_modelled(&t, machine, k, LARGEST, csv);
 }

@@ -1,12 +1,9 @@
-// book_example.c: see book_example.h.
-#include "book_example.h"
+// book_example.c: the book's figures for synchronizing four GPUs, beside the times of our code on
+// such a machine.
+#include "behind.h"
 
-#include "common/base/error.h"
+#include "common/book.h"
 #include "../allreduce.h"
-#include "figures.h"
-
-#include <math.h>
-#include <stdio.h>
 
 enum { BOOK_K = 4, BOOK_FLOATS = 160 * 1000 * 1000 / sizeof(float) };
 

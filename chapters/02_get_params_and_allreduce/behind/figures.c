@@ -1,11 +1,7 @@
-// figures.c: see figures.h.
-#include "figures.h"
+// figures.c: models the time of one allreduce, and writes and draws the chapter's figures.
+#include "behind.h"
 
-#include "common/base/file.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/modelled_run.h"
-#include "common/program/plot.h"
-#include "common/tensor/autograd.h"
+#include "common/book.h"
 #include "../get_params.h"
 
 double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
@@ -40,7 +36,6 @@ void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int 
     fputc('\n', csv);
 }
 
-void draw_figures(const char *csv, const char *png) {
-    // A pipe cannot be read again, and without a machine there are no modelled times.
-    if (!is_written_directly(csv) && modelled_machine()) plot_draw(png, "allreduce.gp", csv);
+void draw_figures(const Machine *machine, const char *csv, const char *png) {
+    if (machine && !is_written_directly(csv)) plot_draw(png, "allreduce.gp", csv);
 }

@@ -1,22 +1,10 @@
-// four_ways.c: see four_ways.h.
-#include "four_ways.h"
+// four_ways.c: the four ways to sum in numbers: steps, bytes that the ledger counted, modelled
+// times, and whether the sums are right.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/base/number.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/say.h"
-#include "common/program/table.h"
-#include "common/tensor/autograd.h"
-#include "common/tensor/functional.h"
-#include "common/tensor/random.h"
+#include "common/book.h"
 #include "../allreduce.h"
 #include "../get_params.h"
-#include "figures.h"
-#include "replicas.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // The book's LeNet has this many parameters; N is their size in bytes.
 enum { LENET_FLOATS = 129068, N = LENET_FLOATS * sizeof(float) };
@@ -65,8 +53,9 @@ static bool bytes_are_the_formula(const Allreduce *a, Tensor *const data[], int 
 }
 
 // Sums vectors of normal numbers, and returns the bytes that the busiest device sent. Clears *right
-// if bytes are not the formula's or if replicas differ.
-static uint64_t busiest_sends(const Allreduce *a, int k, uint64_t seed, bool *right) {
+// if bytes are not the formula's or, with values, if replicas differ.
+static uint64_t busiest_sends(const Allreduce *a, int k, uint64_t seed, bool values_too,
+                              bool *right) {
     Tensor *data[MAX_DEVICES];
     float *values = xmalloc(N);
     uint64_t busiest;
@@ -79,9 +68,8 @@ static uint64_t busiest_sends(const Allreduce *a, int k, uint64_t seed, bool *ri
     ledger_reset();
     a->run(data, k);
     synchronize_all();
-    bool as_counted = bytes_are_the_formula(a, data, k, &busiest);
-    bool equal = !has_values(data[0]->device) || all_replicas_equal(data, k);
-    *right = *right && as_counted && equal;
+    *right = bytes_are_the_formula(a, data, k, &busiest) && *right;
+    if (values_too) *right = all_replicas_equal(data, k) && *right;
     free_params(data, k);
     free(values);
     return busiest;
@@ -118,7 +106,7 @@ static void check_sums(void) {
     static const int ks[] = {1, 2, 3, 5, 8}, sizes[] = {0, 1, 7, 1000, 12345};
     bool exact = true;
     int tried = 0;
-    for (; tried < 5 && can_have_devices(ks[tried]); tried++)
+    for (; tried < 5 && book_can_use_devices(ks[tried]); tried++)
         for (int w = 0; w < NUM_WAYS; w++)
             for (int c = 0; c < 5; c++) {
                 Allreduce a = way(w);
@@ -126,7 +114,7 @@ static void check_sums(void) {
             }
     char *on = listed(ks, tried),
          *what = xprintf("on %s devices all sum whole numbers exactly", on);
-    say_checked_on(try_gpu(0), exact, what);
+    say_checked(exact, what);
     free(on);
     free(what);
 }
@@ -140,9 +128,8 @@ static double write_time(FILE *csv, const Machine *machine, const Allreduce *a, 
     return seconds;
 }
 
-void model_up_to_1024_devices(FILE *csv) {
+void model_up_to_1024_devices(const Machine *machine, FILE *csv) {
     static const size_t sizes[] = {8 << 10, 160 * 1000 * 1000};
-    const Machine *machine = modelled_machine();
     for (int k = 2; machine && machine->cards > 0 && k <= MAX_DEVICES; k *= 2)
         for (int w = 0; w < NUM_WAYS; w++)
             for (int s = 0; s < 2; s++) {
@@ -151,25 +138,25 @@ void model_up_to_1024_devices(FILE *csv) {
             }
 }
 
-void model_curves(int k, FILE *csv) {
+void model_curves(const Machine *machine, int k, FILE *csv) {
     fputs(HEAD, csv);
     for (int w = 0; w < NUM_WAYS; w++)
         for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
             Allreduce a = way(w);
-            write_time(csv, modelled_machine(), &a, k, bytes);
+            write_time(csv, machine, &a, k, bytes);
         }
 }
 
 // On a machine where only starts take time, a second each, seconds are starts of the busiest host.
-static double count_starts(const Allreduce *a, int k) {
-    if (!modelled_machine()) return NAN;
-    Machine counting = machine_with_free(modelled_machine(), FREE_LINKS | FREE_DEVICES);
+static double count_starts(const Machine *machine, const Allreduce *a, int k) {
+    if (!machine) return NAN;
+    Machine counting = machine_with_free(machine, FREE_LINKS | FREE_DEVICES);
     counting.launch = 1;
     return round(modelled_allreduce(&counting, a->run, k, LENET_FLOATS));
 }
 
-static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE *csv) {
-    const Machine *machine = modelled_machine();
+static void add_way(Table *t, const Machine *machine, const Allreduce *a, int k, uint64_t busiest,
+                    FILE *csv) {
     double shortest = NAN, longest = NAN;
     for (size_t bytes = SMALLEST; machine && bytes <= LARGEST; bytes *= 4) {
         longest = write_time(csv, machine, a, k, bytes);
@@ -177,11 +164,14 @@ static void add_way(Table *t, const Allreduce *a, int k, uint64_t busiest, FILE 
     }
     table_text(t, "%s", a->name);
     table_text(t, "%d of %s", a->steps(k), a->in_parts ? "N/k" : "N");
-    table_numbers(t, (double)busiest, (double)busiest / N, count_starts(a, k), shortest, longest);
+    table_numbers(t, (double)busiest, (double)busiest / N, count_starts(machine, a, k), shortest,
+                  longest);
 }
 
-double compare_four_ways(int k, uint64_t seed, FILE *csv) {
-    const Machine *machine = modelled_machine();
+// The table. Clears *right as busiest_sends() does, and returns what the ring's busiest device
+// sends on 8 devices. *on: on which numbers of devices that was checked; free() it.
+static double print_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv,
+                              bool values_too, bool *right, char **on) {
     fputs(HEAD, csv);
     printf("\nFour ways to sum on %d devices, N = %s bytes (LeNet's gradients)", k,
            grouped(N).text);
@@ -189,28 +179,45 @@ double compare_four_ways(int k, uint64_t seed, FILE *csv) {
     putchar('\n');
     Table t =
         TABLE(NULL, WORDS("way", 14), WORDS("steps", 8), WHOLE("busiest sends"), FIXED("in N", 2),
-              WHOLE(machine ? "starts" : NULL), DIGITS(machine ? "1 KiB" : NULL, 3, .unit = "µs"),
-              DIGITS(machine ? "64 MiB" : NULL, 3, .unit = "ms"));
+              WHOLE("starts", .modelled = true), DIGITS("1 KiB", 3, .unit = "µs", .modelled = true),
+              DIGITS("64 MiB", 3, .unit = "ms", .modelled = true));
     int ks[4], n = 0;
     for (int j = 2; j <= (k > 8 ? k : 8); j++)
-        if ((j == k || j == 2 || j == 4 || j == 8) && can_have_devices(j)) ks[n++] = j;
-    bool right = true;
+        if ((j == k || j == 2 || j == 4 || j == 8) && book_can_use_devices(j)) ks[n++] = j;
     double ring = NAN;
     for (int w = 0; w < NUM_WAYS; w++) {
         Allreduce a = way(w);
         for (int j = 0; j < n; j++) {
-            uint64_t busiest = busiest_sends(&a, ks[j], seed, &right);
-            if (ks[j] == k) add_way(&t, &a, k, busiest, csv);
+            uint64_t busiest = busiest_sends(&a, ks[j], seed, values_too, right);
+            if (ks[j] == k) add_way(&t, machine, &a, k, busiest, csv);
             if (w == RING && ks[j] == 8) ring = (double)busiest / N;
         }
     }
-    char *on = listed(ks, n);
-    char *what = xprintf("counted bytes are the formula's on %s devices, and %s", on,
-                         has_values(try_gpu(0)) ? "all replicas are equal to the bit"
-                                                : "there are no values to compare");
+    *on = listed(ks, n);
+    return ring;
+}
+
+double compare_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv) {
+    bool right = true;
+    char *on;
+    double ring = print_four_ways(machine, k, seed, csv, true, &right, &on);
+    char *what = xprintf("counted bytes are the formula's on %s devices, and all replicas are "
+                         "equal to the bit",
+                         on);
     say_checked(right, what);
     free(on);
     free(what);
     check_sums();
+    return ring;
+}
+
+double compare_bytes_of_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv) {
+    bool right = true;
+    char *on;
+    double ring = print_four_ways(machine, k, seed, csv, false, &right, &on);
+    char *what = xprintf("counted bytes are the formula's on %s devices", on);
+    say_checked(right, what);
+    free(on);
+    free(what);
     return ring;
 }
