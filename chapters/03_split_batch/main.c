@@ -1,22 +1,9 @@
 // main.c: the story of chapter 3. README.md says how to run it and what to read.
-#include "common/data/fashion_mnist.h"
-#include "common/program/book.h"
-#include "common/program/predict.h"
-#include "common/program/table.h"
+#include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
-#include "behind/checks.h"
-#include "behind/minibatch_picture.h"
+#include "behind/behind.h"
 #include "one_layer.h"
 #include "split_batch.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static Flags flags;
-enum { ROWS = 96 };
-static Tensor *X, *y;     // 96 images and their labels
-static Tensor *params[2]; // of a network of one layer
 
 // ## Split the rows
 //
@@ -147,29 +134,12 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 // ## The program
 
-static int only_rows; // of --rows; 0: all that the story tells
-static const Flag own_flags[] = {
-    {"rows", FLAG_INTEGER, &only_rows, "N", .help = "split only the first N rows, over K devices",
-     .least = 1, .most = ROWS, .otherwise = "as in the text"},
-    {0},
-};
+enum { ROWS = 96 };
 
-static double compare(Table *t, int n, int k) {
-    static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
-    ShardGradient *one = gradients_of_shards(X, y, n, 1, params);
-    ShardGradient *shards = gradients_of_shards(X, y, n, k, params);
-    sum_then_divide(one, 1, n, expected);
-    sum_then_divide(shards, k, n, summed);
-    average_the_averages(shards, k, averaged);
-    free(one);
-    free(shards);
-    return print_errors(t, n, k, expected, summed, averaged);
-}
-
-static void split_unevenly(void) {
-    Table t = TABLE(NULL, WHOLE("rows"), WHOLE("devices"), WORDS("shards", 20));
+static void split_unevenly(int only_rows, int k) {
+    Table t = table_of_sizes();
     if (only_rows) {
-        print_sizes(&t, only_rows, flags.devices);
+        print_sizes(&t, only_rows, k);
         return;
     }
     print_sizes(&t, 256, 2);
@@ -183,40 +153,69 @@ static Prediction ask_whether_usable(void) {
         "Is the average of the 4 means a gradient to train with?");
 }
 
-static void compare_gradients(void) {
+// What both ways to combine gradients make of the first n rows on k devices.
+static double compare(Table *t, const Tensor *X, const Tensor *y, Tensor *const params[2], int n,
+                      int k) {
+    static float expected[NUM_GRADS], summed[NUM_GRADS], averaged[NUM_GRADS];
+    ShardGradient *one = gradients_of_shards(X, y, n, 1, params);
+    ShardGradient *shards = gradients_of_shards(X, y, n, k, params);
+    sum_then_divide(one, 1, n, expected);
+    sum_then_divide(shards, k, n, summed);
+    average_the_averages(shards, k, averaged);
+    free(one);
+    free(shards);
+    return print_errors(t, n, k, expected, summed, averaged);
+}
+
+static void compare_gradients(const Tensor *X, const Tensor *y, Tensor *const params[2],
+                              int only_rows, int k) {
     Table t = TABLE(NULL, WHOLE("n"), WHOLE("over k"), WORDS("sum / n", 9),
                     WORDS("average of averages", 19));
     if (only_rows) {
-        compare(&t, only_rows, flags.devices);
+        compare(&t, X, y, params, only_rows, k);
         return;
     }
     Prediction usable = ask_whether_usable();
-    compare(&t, ROWS, flags.devices);
-    compare(&t, ROWS, 4);
-    double error = compare(&t, 3, 4);
+    compare(&t, X, y, params, ROWS, k);
+    compare(&t, X, y, params, ROWS, 4);
+    double error = compare(&t, X, y, params, 3, 4);
     predict_compare_yes_no(usable, !isnan(error));
 }
 
 int main(int argc, char *argv[]) {
+    int only_rows = 0; // 0: all that the story tells
+    const Flag own_flags[] = {
+        {"rows", FLAG_INTEGER, &only_rows, "N",
+         .help = "split only the first N rows, over K devices", .least = 1, .most = ROWS,
+         .otherwise = "as in the text"},
+        {0},
+    };
     Flags defaults = default_flags;
     defaults.devices = 7;
     defaults.own = own_flags;
     defaults.next = "make run-04";
-    flags = book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
-                       "devices seed no-shuffle data", defaults);
-    book_needs_devices(flags.devices > 7 ? flags.devices : 7);
-    if (flags.backend == BACKEND_MODEL) predict_enable(false); // there will be no values
+    Flags flags =
+        book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
+                   "devices seed no-shuffle data", defaults);
+    int k = flags.devices;
+    book_needs_devices(k > 7 ? k : 7);
     const char *picture = book_output(".png");
     book_check_outputs();
     Dataset *data = fashion_mnist_open(flags.data, true, ROWS);
     DataIter *iter = data_iter_new(data, ROWS, flags.shuffle, flags.seed);
+    Tensor *X, *y;     // 96 images and their labels
+    Tensor *params[2]; // of a network of one layer
     data_iter_first(iter, &X, &y);
     one_layer_new(params, flags.seed);
 
-    if (!only_rows) split_a_matrix();
-    split_unevenly();
-    if (!only_rows) draw_minibatch(picture, X, y, flags.devices);
-    compare_gradients();
+    if (flags.backend == BACKEND_MODEL) {
+        split_without_values(X, y, params, only_rows, k);
+    } else {
+        if (!only_rows) split_a_matrix();
+        split_unevenly(only_rows, k);
+        if (!only_rows) draw_minibatch(picture, X, y, k);
+        compare_gradients(X, y, params, only_rows, k);
+    }
 
     free_params(params, 2);
     data_iter_free(iter);

@@ -1,15 +1,11 @@
-// one_layer.c: see one_layer.h.
+// one_layer.c: a network of one layer, so small that its gradients can be looked at. Each device
+// computes the gradient of the sum of its rows' losses.
 #include "one_layer.h"
-#include "behind/checks.h"
-#include "chapters/02_get_params_and_allreduce/get_params.h"
-#include "common/base/error.h"
-#include "common/device/trace.h"
-#include "common/tensor/functional.h"
-#include "common/tensor/random.h"
-#include "split_batch.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "common/book.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "behind/behind.h"
+#include "split_batch.h"
 
 void one_layer_new(Tensor *params[2], uint64_t seed) {
     params[0] = tensor_new(host(), PIXELS, CLASSES);

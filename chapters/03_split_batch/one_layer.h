@@ -18,8 +18,8 @@ typedef struct ShardGradient {
     float g[NUM_GRADS];
 } ShardGradient;
 
-// Splits the first n rows of X and y over k devices. Returns the k gradients, to be freed
-// (undefined if the devices have no values). Each call is a step of the trace.
+// Splits the first n rows of X and y over k devices. Returns the k gradients, to be freed. (Where
+// devices have no values, do not look at them.) Each call is a step of the trace.
 ShardGradient *gradients_of_shards(const Tensor *X, const Tensor *y, int n, int k,
                                    Tensor *const params[2]);
 

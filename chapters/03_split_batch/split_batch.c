@@ -1,7 +1,7 @@
-// split_batch.c: see split_batch.h.
+// split_batch.c: copies runs of rows to the devices, into the memory that a step has.
 #include "split_batch.h"
-#include "common/base/error.h"
-#include "common/tensor/autograd.h"
+
+#include "common/book.h"
 
 static void refuse_different_rows(const Tensor *X, const Tensor *y) {
     if (X->shape[0] != y->shape[0])

@@ -1,4 +1,5 @@
-// split_batch.h: a minibatch, split over the devices.
+// split_batch.h: a minibatch, split over the devices. Call split_batch() after begin_step() on each
+// device; do not free the shards.
 #ifndef SPLIT_BATCH_H
 #define SPLIT_BATCH_H
 

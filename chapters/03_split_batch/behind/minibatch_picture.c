@@ -1,11 +1,9 @@
-// minibatch_picture.c: see minibatch_picture.h.
-#include "minibatch_picture.h"
-#include "../split_batch.h"
-#include "checks.h"
-#include "common/program/picture.h"
+// minibatch_picture.c: draws a minibatch of images, each framed in the color of its device.
+#include "behind.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "common/book.h"
+#include "common/program/picture.h"
+#include "../split_batch.h"
 
 enum { COLUMNS = 16, SIDE = 28, ZOOM = 4, IMAGE = SIDE * ZOOM };
 enum { FRAME = 7, STEP_X = IMAGE + 2 * FRAME + 8, STEP_Y = STEP_X + 20, MARGIN = 24 };
@@ -77,5 +75,5 @@ void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k) {
     open_step(devices, k);
     split_batch(X, y, devices, k, X_shards, y_shards);
     check_shards(X, y, X_shards, y_shards, k);
-    if (has_values(devices[0])) draw_shards(path, X_shards, X->shape[0], k);
+    draw_shards(path, X_shards, X->shape[0], k);
 }
