@@ -1,5 +1,8 @@
 // lenet.h: the book's LeNet, and one step of its training on k devices. Book: "Multiple GPUs",
 // sections "A Toy Network" and "Training".
+//
+// To train, call lenet_init() once, get_params() for each device, then train_batch() for each
+// minibatch. It only enqueues: do not read the losses without waiting for them, as items() does.
 #ifndef LENET_H
 #define LENET_H
 

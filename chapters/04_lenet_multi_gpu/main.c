@@ -1,41 +1,23 @@
 // main.c: the story of chapter 4. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/base/file.h"
-#include "common/data/evaluate.h"
-#include "common/data/safetensors.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/plot.h"
-#include "common/program/predict.h"
-#include "common/program/training.h"
+#include "common/book.h"
 #include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
-#include "behind/compare.h"
-#include "behind/modelled.h"
-#include "behind/pictures.h"
+#include "behind/behind.h"
 #include "lenet.h"
 
-#include <stdlib.h>
-
 // What the book's notebook keeps in global variables.
-static Flags flags;
-static const char *graph = "on";
-static bool curves;
-static const Flag own_flags[] = {
-    {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
-     .choices = "on|off"},
-    {"curves", FLAG_ON, &curves, .help = "only model epochs (CSV), and a step (SVG)"},
-    {0},
-};
-static Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
-static Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
-static Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
-static Dataset *train_data, *test_data;
-static DataIter *test_iter;
-static Animator *animator; // NULL if there are no values to draw
-static LossLog loss_log;
+typedef struct Notebook {
+    Flags flags;
+    Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
+    Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
+    Device *devices[MAX_DEVICES];  // of the run, and what they train
+    Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
+    Dataset *train_data, *test_data;
+    DataIter *test_iter;
+    Animator *animator; // NULL if there are no values to draw
+    LossLog loss_log;
+} Notebook;
 
 // ## One training step
 //
@@ -70,39 +52,43 @@ static LossLog loss_log;
 // idle, which is simple, and wasteful: exercise 4 does better.
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
-    train_batch_as_graph(X, y, device_params, t->devices, t->k, t->lr, losses);
+    Notebook *book = t->context;
+    train_batch_as_graph(X, y, book->device_params, t->devices, t->k, t->lr, losses);
 }
 
 static double accuracy(Training *t) {
-    return evaluate_accuracy_gpu(lenet, device_params[0], test_iter, t->devices[0]);
+    Notebook *book = t->context;
+    return evaluate_accuracy_gpu(lenet, book->device_params[0], book->test_iter, t->devices[0]);
 }
 
-static Training training_on(int k, int batch_size, float lr) {
-    static Device *devices[MAX_DEVICES];
-    open_devices(devices, k);
-    return (Training){.flags = &flags,
-                      .animator = animator,
-                      .log = &loss_log,
-                      .iter = data_iter_new(train_data, batch_size, flags.shuffle, flags.seed),
-                      .devices = devices,
+static Training training_on(Notebook *book, int k, int batch_size, float lr) {
+    const Flags *flags = &book->flags;
+    open_devices(book->devices, k);
+    return (Training){.flags = flags,
+                      .animator = book->animator,
+                      .log = &book->loss_log,
+                      .iter =
+                          data_iter_new(book->train_data, batch_size, flags->shuffle, flags->seed),
+                      .devices = book->devices,
                       .k = k,
                       .lr = lr,
                       .step = step,
-                      .accuracy = accuracy};
+                      .accuracy = accuracy,
+                      .context = book};
 }
 
-static Result train(int num_gpus, int batch_size, float lr) {
-    Training t = training_on(num_gpus, batch_size, lr);
-    print_run(&t, train_data->count);
+static Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
+    Training t = training_on(book, num_gpus, batch_size, lr);
+    print_run(&t, book->train_data->count);
     // Copy model parameters to `num_gpus` devices
     for (int i = 0; i < num_gpus; i++)
-        get_params(params, LENET_PARAMS, t.devices[i], device_params[i]);
+        get_params(book->params, LENET_PARAMS, t.devices[i], book->device_params[i]);
 
     ledger_reset(); // from here on, bytes between devices are counted
     train_epochs(&t);
 
-    Result result = result_of(&t, device_params[0], trained);
-    for (int i = 0; i < num_gpus; i++) free_params(device_params[i], LENET_PARAMS);
+    Result result = result_of(&t, book->device_params[0], book->trained);
+    for (int i = 0; i < num_gpus; i++) free_params(book->device_params[i], LENET_PARAMS);
     data_iter_free(t.iter);
     return result;
 }
@@ -140,16 +126,15 @@ static Result train(int num_gpus, int batch_size, float lr) {
 // accordingly.")
 
 static Prediction ask_whether_equal(void) {
-    if (flags.backend == BACKEND_MODEL) return (Prediction){0};
     return predict_yes_no(
         "The same training is run on one device of this computer, then on two, with the same "
         "minibatches. Are the parameters of both equal to the last bit at the end?");
 }
 
-static void train_on_one_and_on_two(void) {
+static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
     Prediction equal = ask_whether_equal();
-    Result one = train(1, flags.batch_size, flags.lr), two = {0};
-    if (!interrupted()) two = train(2, flags.batch_size, flags.lr);
+    Result one = train(book, 1, batch_size, lr), two = {0};
+    if (!interrupted()) two = train(book, 2, batch_size, lr);
     if (!interrupted() && one.t.steps > 0) {
         print_comparison(&one, &two);
         predict_compare_yes_no(equal, equal_to_the_bit(&one, &two));
@@ -258,109 +243,139 @@ static Prediction ask_about_eight_gpus(void) {
         "of them?");
 }
 
-// Outputs; NULL if they are not wanted.
-static const char *modelled_csv, *modelled_png, *filters_png, *predictions_png;
+// The paths of what is written; NULL: it is not.
+typedef struct Outputs {
+    const char *csv, *png, *filters, *predictions; // of values
+    const char *modelled_csv, *modelled_png;       // of modelled times
+} Outputs;
 
-static void compare_modelled_epochs(void) {
-    if (!modelled_csv) return;
+static Outputs name_outputs(bool values, bool times) {
+    Outputs o = {0};
+    if (values) {
+        o.csv = book_csv(".csv");
+        o.png = book_output(".png");
+        o.filters = book_output("_filters.png");
+        o.predictions = book_output("_predictions.png");
+    }
+    if (times) {
+        o.modelled_csv = book_output("_modelled.csv");
+        o.modelled_png = book_output("_modelled.png");
+    }
+    book_check_outputs();
+    return o;
+}
+
+static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,
+                                    int images, const Outputs *o) {
     Prediction expected = ask_about_eight_gpus();
-    int images = train_data->count;
-    ModelledEpochs m =
-        model_epochs(images, flags.batch_size < images ? flags.batch_size : images, 8, graph);
-    if (!flags.quick) print_modelled_epochs(&m);
+    int batch_size = flags->batch_size < images ? flags->batch_size : images;
+    ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
+    if (!flags->quick) print_modelled_epochs(&m);
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");
-    OutputFile csv = output_open(modelled_csv);
-    write_modelled_epochs(csv.stream, &m);
-    output_close(&csv);
-    plot_draw(modelled_png, "lenet_modelled.gp", modelled_csv);
+    write_modelled_epochs(o->modelled_csv, &m);
+    plot_draw(o->modelled_png, "lenet_modelled.gp", o->modelled_csv);
 }
 
-static void draw_pictures(void) {
-    if (!filters_png) return;
-    draw_filters(filters_png, trained, test_data, try_gpu(0));
-    draw_predictions(predictions_png, trained, test_data, try_gpu(0));
+static void read_images_and_parameters(Notebook *book) {
+    const Flags *flags = &book->flags;
+    book->train_data = fashion_mnist_open(flags->data, true, flags->train_size);
+    book->test_data = fashion_mnist_open(flags->data, false, flags->test_size);
+    book->test_iter = data_iter_new(book->test_data, 256, false, 0);
+    lenet_init(book->params, flags->seed);
+    if (flags->load) safetensors_load(flags->load, book->params, LENET_PARAMS);
+    for (int i = 0; i < LENET_PARAMS; i++) book->trained[i] = tensor_to(book->params[i], host());
 }
 
-static void name_outputs(bool has_two_runs) {
-    bool has_pictures = flags.backend != BACKEND_MODEL;
-    const char *csv = has_pictures ? book_csv(".csv") : NULL;
-    const char *png = has_pictures ? book_output(".png") : NULL;
-    filters_png = has_pictures ? book_output("_filters.png") : NULL;
-    predictions_png = has_pictures ? book_output("_predictions.png") : NULL;
-    bool has_modelled = has_two_runs && modelled_machine() && flags.steps != 0;
-    modelled_csv = has_modelled ? book_output("_modelled.csv") : NULL;
-    modelled_png = has_modelled ? book_output("_modelled.png") : NULL;
-    book_check_outputs();
-    if (has_pictures) animator = animator_new(csv, png, "training_curves.gp", flags.live);
+// Trains, and keeps the curves and the parameters.
+static void train_with_values(Notebook *book, const Outputs *o) {
+    const Flags *flags = &book->flags;
+    if (num_gpus() == 0) warn_if_cpu_is_slow();
+    book->animator = animator_new(o->csv, o->png, "training_curves.gp", flags->live);
+    if (flags->devices == 0)
+        train_on_one_and_on_two(book, flags->batch_size, flags->lr);
+    else
+        free(train(book, flags->devices, flags->batch_size, flags->lr).params);
+    animator_close(book->animator);
+    loss_log_write(&book->loss_log, flags->log_loss);
+    if (flags->save) safetensors_save(flags->save, book->trained, LENET_PARAMS);
 }
 
-static void prepare(bool has_two_runs) {
-    train_data = fashion_mnist_open(flags.data, true, flags.train_size);
-    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
-    test_iter = data_iter_new(test_data, 256, false, 0);
-    lenet_init(params, flags.seed);
-    if (flags.load) safetensors_load(flags.load, params, LENET_PARAMS);
-    for (int i = 0; i < LENET_PARAMS; i++) trained[i] = tensor_to(params[i], host());
-    name_outputs(has_two_runs);
+// The same trainings on devices that compute nothing (`--backend model`): they count bytes and tell
+// the time.
+static void train_without_values(Notebook *book) {
+    const Flags *flags = &book->flags;
+    bool has_two_runs = flags->devices == 0;
+    Result one = train(book, has_two_runs ? 1 : flags->devices, flags->batch_size, flags->lr);
+    if (has_two_runs && !interrupted()) {
+        Result two = train(book, 2, flags->batch_size, flags->lr);
+        if (!interrupted() && two.t.steps > 0) {
+            putchar('\n');
+            print_bytes(&two);
+        }
+        free(two.params);
+    }
+    free(one.params);
 }
 
-// For the figure to move in the book's page: no images are read.
-static int model_only(void) {
-    if (!modelled_machine()) die_usage("--machine NAME", "--curves: times are modelled");
-    int images = flags.train_size ? flags.train_size : 60000; // as Fashion-MNIST has
-    const char *path = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
-    book_check_outputs();
-    ModelledEpochs m = model_epochs(images, flags.batch_size, 16, graph);
-    OutputFile csv = output_open(path);
-    write_modelled_epochs(csv.stream, &m);
-    output_close(&csv);
-    draw_modelled_steps(svg, flags.devices ? flags.devices : 2, flags.batch_size);
-    return book_end();
-}
-
-static void write_curves(void) {
-    if (animator) animator_close(animator);
-    loss_log_write(&loss_log, flags.log_loss);
-    if (flags.save) safetensors_save(flags.save, trained, LENET_PARAMS);
-}
-
-static void clean_up(void) {
-    data_iter_free(test_iter);
-    dataset_free(train_data);
-    dataset_free(test_data);
-    free_params(params, LENET_PARAMS);
-    free_params(trained, LENET_PARAMS);
-    loss_log_free(&loss_log);
+static void clean_up(Notebook *book) {
+    data_iter_free(book->test_iter);
+    dataset_free(book->train_data);
+    dataset_free(book->test_data);
+    free_params(book->params, LENET_PARAMS);
+    free_params(book->trained, LENET_PARAMS);
+    loss_log_free(&book->loss_log);
 }
 
 int main(int argc, char *argv[]) {
+    const char *graph = "on";
+    bool curves = false;
+    const Flag own_flags[] = {
+        {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
+         .choices = "on|off"},
+        {"curves", FLAG_ON, &curves, .help = "only model epochs (CSV), and a step (SVG)"},
+        {0},
+    };
     Flags defaults = default_flags;
     defaults.next = "make exercise-04-1, or make run-05";
     defaults.own = own_flags;
     defaults.quick_means = "--batch-size 64 --epochs 3 --train-size 16384";
-    flags = book_begin(argc, argv,
-                       "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
-                       "With --devices K: once, on K devices.",
-                       "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                       "allreduce data load save log-loss csv live",
-                       defaults);
-    bool has_two_runs = flags.devices == 0;
-    book_needs_devices(has_two_runs ? 2 : flags.devices);
-    choose_allreduce(flags.allreduce);
+    static Notebook book; // large
+    book.flags =
+        book_begin(argc, argv,
+                   "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
+                   "With --devices K: once, on K devices.",
+                   "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
+                   "allreduce data load save log-loss csv live",
+                   defaults);
+    const Flags *flags = &book.flags;
+    bool has_two_runs = flags->devices == 0, with_values = flags->backend != BACKEND_MODEL;
+    book_needs_devices(has_two_runs ? 2 : flags->devices);
+    choose_allreduce(flags->allreduce);
     choose_graph(graph);
-    if (curves) return model_only();
-    prepare(has_two_runs);
-    if (num_gpus() == 0 && flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
+    if (curves) {
+        book_needs_machine("--curves");
+        const char *csv = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
+        book_check_outputs();
+        model_curves_and_step(flags, graph, csv, svg);
+        return book_end();
+    }
+    read_images_and_parameters(&book);
+    const Machine *machine = modelled_machine(); // NULL with --machine none
+    bool with_times = machine && has_two_runs && flags->steps != 0;
+    Outputs outputs = name_outputs(with_values, with_times);
 
-    if (has_two_runs)
-        train_on_one_and_on_two();
+    if (with_values)
+        train_with_values(&book, &outputs);
     else
-        free(train(flags.devices, flags.batch_size, flags.lr).params);
-    write_curves();
-    if (!interrupted()) compare_modelled_epochs();
-    if (!interrupted()) draw_pictures();
-    clean_up();
+        train_without_values(&book);
+    if (with_times && !interrupted())
+        compare_modelled_epochs(machine, flags, graph, book.train_data->count, &outputs);
+    if (with_values && !interrupted()) {
+        draw_filters(outputs.filters, book.trained, book.test_data, try_gpu(0));
+        draw_predictions(outputs.predictions, book.trained, book.test_data, try_gpu(0));
+    }
+    clean_up(&book);
     return book_end();
 }

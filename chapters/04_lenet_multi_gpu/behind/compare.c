@@ -1,17 +1,10 @@
-// compare.c: see compare.h.
-#include "compare.h"
+// compare.c: what a training prints before it begins, and what two are compared by: accuracy,
+// parameters, bytes and time.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/base/number.h"
-#include "common/device/ledger.h"
-#include "common/program/book.h"
-#include "common/program/say.h"
+#include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "../lenet.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 void print_run(const Training *t, int images) {
     long steps = training_steps(t->flags, data_iter_batches(t->iter));
@@ -68,15 +61,17 @@ static void print_parameters(const Result *one, const Result *two) {
         printf("they differ by up to %.2g\n", largest_difference(one, two));
 }
 
+void print_bytes(const Result *r) {
+    printf("Bytes: each step moved %s bytes between the devices, as the formula says\n",
+           grouped(r->bytes_per_step).text);
+}
+
 void print_comparison(const Result *one, const Result *two) {
     putchar('\n');
-    if (!one->t.no_values) {
-        print_accuracy(&one->t, &two->t);
-        print_parameters(one, two);
-        book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one->t.test_acc,
-                    two->t.test_acc, equal_to_the_bit(one, two) ? "equal to the bit" : "not equal");
-    }
-    printf("Bytes: each step moved %s bytes between the devices, as the formula says\n",
-           grouped(two->bytes_per_step).text);
-    if (!one->t.no_values) compare_epochs(&one->t, &two->t);
+    print_accuracy(&one->t, &two->t);
+    print_parameters(one, two);
+    book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one->t.test_acc,
+                two->t.test_acc, equal_to_the_bit(one, two) ? "equal to the bit" : "not equal");
+    print_bytes(two);
+    compare_epochs(&one->t, &two->t);
 }

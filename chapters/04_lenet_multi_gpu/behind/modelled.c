@@ -1,20 +1,13 @@
-// modelled.c: see modelled.h. What a part of a step costs is found by leaving it out: the same step
-// is timed without the exchange of gradients, and on a machine whose devices and links take no
-// time, so that only launches do.
-#include "modelled.h"
+// modelled.c: how long an epoch would take on a machine, and what takes so long. What a part of a
+// step costs is found by leaving it out: the same step is timed without the exchange of gradients,
+// and on a machine whose devices and links take no time, so that only launches do.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/device/trace.h"
-#include "common/program/modelled_run.h"
-#include "common/program/table.h"
-#include "common/program/timeline.h"
+#include "common/book.h"
 #include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "../lenet.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 // ## Steps on devices that compute nothing
 
@@ -92,12 +85,12 @@ static int count_launches(const ModelledEpochs *m, int k) {
     return (int)lround(time_step(&counting, ONE_BY_ONE, k, m->batch_size).seconds);
 }
 
-ModelledEpochs model_epochs(int images, int batch_size, int most, const char *graph) {
-    ModelledEpochs m = {.machine = modelled_machine(),
+ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
+                            const char *graph) {
+    ModelledEpochs m = {.machine = machine,
                         .batch_size = batch_size,
                         .batches = (images + batch_size - 1) / batch_size};
-    for (int k = 1; k <= most && machine_has_devices(m.machine, k); k *= 2)
-        m.counts[m.num_counts++] = k;
+    for (int k = 1; k <= most && book_can_use_devices(k); k *= 2) m.counts[m.num_counts++] = k;
     for (int c = 0; c < m.num_counts; c++) {
         m.launches[c] = count_launches(&m, m.counts[c]);
         for (int way = 0; way < NUM_WAYS; way++)
@@ -141,12 +134,12 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     return t;
 }
 
-void draw_modelled_steps(const char *path, int k, int batch_size) {
+static void draw_steps_of(const Machine *machine, const char *path, int k, int batch_size) {
     Timeline steps[NUM_WAYS];
     char *heading = xprintf("A step of %d images on %d devices", batch_size, k);
     choose_graph("off");
     for (int way = 0; way < NUM_WAYS; way++)
-        steps[way] = timeline_of_step(modelled_machine(), (Way)way, k, batch_size);
+        steps[way] = timeline_of_step(machine, (Way)way, k, batch_size);
     timelines_draw(path, heading, "the first copy began", steps, NUM_WAYS);
     for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
     free(heading);
@@ -167,14 +160,25 @@ void print_modelled_epochs(const ModelledEpochs *m) {
     }
 }
 
-void write_modelled_epochs(FILE *csv, const ModelledEpochs *m) {
+void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
     static const char *const names[NUM_WAYS] = {"program", "graph"};
-    fprintf(csv, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
-                 "launching_seconds\n");
+    OutputFile csv = output_open(path);
+    fprintf(csv.stream, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
+                        "launching_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m->num_counts; c++) {
             const EpochParts *e = &m->epoch[way][c];
-            fprintf(csv, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way], m->counts[c],
-                    e->seconds, e->exchange, e->hosts);
+            fprintf(csv.stream, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
+                    m->counts[c], e->seconds, e->exchange, e->hosts);
         }
+    output_close(&csv);
+}
+
+void model_curves_and_step(const Flags *flags, const char *graph, const char *csv,
+                           const char *svg) {
+    const Machine *machine = modelled_machine();
+    int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
+    ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
+    write_modelled_epochs(csv, &m);
+    draw_steps_of(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size);
 }

@@ -1,15 +1,11 @@
-// pictures.c: see pictures.h.
-#include "pictures.h"
+// pictures.c: draws what the trained LeNet looks like, its filters, and what it does: the classes
+// that it gives to test images.
+#include "behind.h"
 
-#include "common/base/error.h"
-#include "common/tensor/functional.h"
+#include "common/book.h"
 #include "common/program/picture.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "../lenet.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120},
                    WRONG = {178, 24, 43}, LINE = {200, 200, 200};

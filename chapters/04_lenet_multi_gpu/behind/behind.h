@@ -1,0 +1,90 @@
+// behind.h: what two trainings are compared by, how long an epoch would take on other machines, and
+// the pictures of what was learned.
+//
+// After a training, call result_of(); to compare two, print_comparison() (without values
+// print_bytes()). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
+// write_modelled_epochs().
+#ifndef CHAPTER_04_BEHIND_H
+#define CHAPTER_04_BEHIND_H
+
+#include "common/data/fashion_mnist.h"
+#include "common/model/machine.h"
+#include "common/program/training.h"
+
+// ---- compare.c ---------------------------------------------------------------------------------
+
+// "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches"; there are this many images.
+void print_run(const Training *t, int images);
+
+// What is known of a training when it is over.
+typedef struct Result {
+    Training t;              // devices, minibatches, accuracy, times
+    uint64_t bytes_per_step; // that crossed between devices
+    float *params;           // where it ended: all parameters, one after the other; free() it
+    size_t num_params;       // how many floats that is
+} Result;
+
+// Copies the parameters of a device to `trained`, on the host. die()s if the bytes that crossed
+// between the devices since ledger_reset() differ from an allreduce's formula.
+Result result_of(const Training *t, Tensor *const device_params[], Tensor *const trained[]);
+
+// Whether both ended with the same parameters, to the last bit.
+bool equal_to_the_bit(const Result *one, const Result *two);
+
+// Four lines: accuracies, parameters, bytes and times.
+void print_comparison(const Result *one, const Result *two);
+// The line about bytes.
+void print_bytes(const Result *r);
+
+// ---- modelled.c: an epoch on 1, 2, 4, 8 devices of a machine that you need not have ------------
+//
+// All of it is train_batch() on devices that compute nothing, timed by the modelled clock
+// (common/model/modelled_clock.h).
+
+// Two ways to launch the same kernels: --graph off and --graph on.
+typedef enum { ONE_BY_ONE, AS_GRAPH, NUM_WAYS } Way;
+
+// Seconds of an epoch, and what they are spent on.
+typedef struct EpochParts {
+    double seconds;
+    double exchange; // what it takes longer than without an exchange of gradients,
+                     // so launches, copies, additions and waiting for each other
+    double hosts;    // what it would take if devices and links took no time: the launches
+} EpochParts;
+
+enum { MAX_COUNTS = 5 };
+typedef struct ModelledEpochs {
+    const Machine *machine;
+    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, ..
+    int batch_size, batches;                // of an epoch
+    int launches[MAX_COUNTS];               // of a step, one by one, of kernels and copies
+    EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
+} ModelledEpochs;
+
+// Runs them, all steps of batch_size images, with the allreduce that was chosen. `machine` is that
+// of the modelled clock, which starts again and again meanwhile, and at last for this machine;
+// times that were asked for before do not change. On 1 device up to `most`, as far as the machine
+// has them. `graph` is what choose_graph() gets afterwards.
+ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
+                            const char *graph);
+
+// A row for each number of devices; and a row of the CSV at this path for each of its ways, too.
+void print_modelled_epochs(const ModelledEpochs *m);
+void write_modelled_epochs(const char *path, const ModelledEpochs *m);
+
+// --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched
+// one by one and as a graph, to the SVG. For the figure to move in the book's page: no images are
+// read.
+void model_curves_and_step(const Flags *flags, const char *graph, const char *csv, const char *svg);
+
+// ---- pictures.c: what the trained LeNet looks like, and what it does ---------------------------
+
+// The 20 filters of the first convolution (W1 of params, on the host) and, to the right of each,
+// what it makes of one test image (with the bias, before relu); computed on the device.
+void draw_filters(const char *path, Tensor *const params[], const Dataset *test, Device *device);
+
+// The first test images with predicted and true class; wrong ones are framed.
+void draw_predictions(const char *path, Tensor *const params[], const Dataset *test,
+                      Device *device);
+
+#endif
