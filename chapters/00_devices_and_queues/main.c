@@ -32,9 +32,9 @@ struct Job {
     int k;
     Device *devices[MAX_DEVICES];
     Tensor *X[MAX_DEVICES];  // a matrix of SIDE x SIDE on each device
-    Event done[MAX_DEVICES]; // of each device, when one waits for the other
-    const Tensor *original;  // is copied,
-    Tensor *copy;            // to here
+    Event done[MAX_DEVICES]; // the end of each device's products, if one waits for the other
+    const Tensor *original;  // what copy_once() copies, and where to
+    Tensor *copy;
 };
 
 static void open_the_devices(Job *job, int k) {

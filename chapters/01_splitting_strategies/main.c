@@ -226,7 +226,7 @@ static void draw_timelines(const StepTable *t, const Problem *lenet) {
 // later. Each title compares the idle share with the formula.")
 
 static void bubble_measured(const Problem *lenet, int k, uint64_t seed) {
-    if (k < 2 || k > network_pieces(&equal_network)) return;
+    if (k > network_pieces(&equal_network)) return;
     Prediction idle = {0};
     if (k == 2)
         idle = predict_first(

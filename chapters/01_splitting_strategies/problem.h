@@ -21,7 +21,7 @@ typedef struct Problem {
 // LeNet and the first minibatch that the flags ask for, in 4 microbatches; for problem_free(). The
 // parameters are drawn from N(0, scale^2), scale being ten times the book's.
 Problem problem_of_lenet(const Flags *flags);
-// A problem of this size whose values nobody needs, to tell its time on the machine of the modelled
+// A problem of this size without values, to tell its time on the machine of the modelled
 // clock; for problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);
 void problem_free(Problem *problem);

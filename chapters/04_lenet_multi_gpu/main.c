@@ -288,7 +288,7 @@ static void read_images_and_parameters(Notebook *book) {
     for (int i = 0; i < LENET_PARAMS; i++) book->trained[i] = tensor_to(book->params[i], host());
 }
 
-// Trains, and keeps the curves and the parameters.
+// Trains, keeps the curves and the parameters, and draws what was learned.
 static void train_with_values(Notebook *book, const Outputs *o) {
     const Flags *flags = &book->flags;
     if (num_gpus() == 0) warn_if_cpu_is_slow();
@@ -300,6 +300,9 @@ static void train_with_values(Notebook *book, const Outputs *o) {
     animator_close(book->animator);
     loss_log_write(&book->loss_log, flags->log_loss);
     if (flags->save) safetensors_save(flags->save, book->trained, LENET_PARAMS);
+    if (interrupted()) return;
+    draw_filters(o->filters, book->trained, book->test_data, try_gpu(0));
+    draw_predictions(o->predictions, book->trained, book->test_data, try_gpu(0));
 }
 
 // The same trainings on devices that compute nothing (`--backend model`): they count bytes and tell
@@ -372,10 +375,6 @@ int main(int argc, char *argv[]) {
         train_without_values(&book);
     if (with_times && !interrupted())
         compare_modelled_epochs(machine, flags, graph, book.train_data->count, &outputs);
-    if (with_values && !interrupted()) {
-        draw_filters(outputs.filters, book.trained, book.test_data, try_gpu(0));
-        draw_predictions(outputs.predictions, book.trained, book.test_data, try_gpu(0));
-    }
     clean_up(&book);
     return book_end();
 }
