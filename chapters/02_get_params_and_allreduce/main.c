@@ -377,8 +377,8 @@ int main(int argc, char *argv[]) {
     int k = flags.devices ? flags.devices : book_can_use_devices(4) ? 4 : 2;
     bool many = flags.devices == 0; // up to 1024 devices, too, which takes ten seconds
     book_needs_devices(k);
-    if (curves) book_needs_machine("--curves");
-    const Machine *machine = modelled_machine(); // NULL with --machine none
+    // NULL with --machine none
+    const Machine *machine = curves ? book_needs_machine("--curves") : modelled_machine();
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     book_check_outputs();

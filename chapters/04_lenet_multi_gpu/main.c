@@ -358,10 +358,10 @@ int main(int argc, char *argv[]) {
     choose_allreduce(flags->allreduce);
     choose_graph(graph);
     if (curves) {
-        book_needs_machine("--curves");
+        const Machine *machine = book_needs_machine("--curves");
         const char *csv = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
         book_check_outputs();
-        model_curves_and_step(flags, graph, csv, svg);
+        model_curves_and_step(machine, flags, graph, csv, svg);
         return book_end();
     }
     read_images_and_parameters(&book);

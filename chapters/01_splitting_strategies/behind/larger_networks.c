@@ -35,29 +35,8 @@ static void add_costs(Table *t, const Network *network, int n, int m) {
     problem_free(&problem);
 }
 
-static void explain_networks(int k, int m) {
-    double data = across_data.bytes_moved(&resnet18_network, k, IMAGES, m);
-    double within = within_layers.bytes_moved(&resnet18_network, k, IMAGES, m);
-    Memory held = memory_of(&across_data, &alexnet_network, k, IMAGES, m);
-    say("Why split the data? Devices wait for each other once per step, and have equal work in any "
-        "network; what moves does not grow with the minibatch. ResNet-18 on %d devices "
-        "moves %.0f MB across data, and %.0f times that within layers. Across layers, the busiest "
-        "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%: its first "
-        "layer "
-        "and its first block share a stage, as ten pieces make eight stages.",
-        k, megabytes(data), within / data, k,
-        100 * busiest_share(&across_layers, &resnet18_network, k, IMAGES), 100.0 / k);
-    say("When not? More devices leave less of the activations to each, but all of the parameters: "
-        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
-        "must be split across or within its layers. And AlexNet, whose fully connected layers have "
-        "many parameters and few outputs, moves %.0f MB across data on %d devices, and only %.0f "
-        "MB across layers.",
-        megabytes(held.params), megabytes(across_data.bytes_moved(&alexnet_network, k, IMAGES, m)),
-        k, megabytes(across_layers.bytes_moved(&alexnet_network, k, IMAGES, m)));
-}
-
 void larger_networks(void) {
-    enum { M = 8 };
+    enum { K = 8, M = 8 };
     say("\nLarger networks, by the same formulas: ImageNet, %d images of 224 x 224, %d "
         "microbatches",
         IMAGES, M);
@@ -73,7 +52,24 @@ void larger_networks(void) {
     else
         say("Without a machine (--machine) there is no modelled time.");
     printf("\n");
-    explain_networks(8, M);
+    const Network *resnet = &resnet18_network, *alexnet = &alexnet_network;
+    double across = across_data.bytes_moved(resnet, K, IMAGES, M);
+    double within = within_layers.bytes_moved(resnet, K, IMAGES, M);
+    say("Why split the data? Devices wait for each other once per step, and have equal work in any "
+        "network; what moves does not grow with the minibatch. ResNet-18 on %d devices "
+        "moves %.0f MB across data, and %.0f times that within layers. Across layers, the busiest "
+        "of %d stages has %.1f%% of the work, where equal stages would have %.1f%%: its first "
+        "layer and its first block share a stage, as ten pieces make eight stages.",
+        K, megabytes(across), within / across, K,
+        100 * busiest_share(&across_layers, resnet, K, IMAGES), 100.0 / K);
+    say("When not? More devices leave less of the activations to each, but all of the parameters: "
+        "%.0f MB of AlexNet, however many there are. A network that does not fit on one device "
+        "must be split across or within its layers. And AlexNet, whose fully connected layers have "
+        "many parameters and few outputs, moves %.0f MB across data on %d devices, and only %.0f "
+        "MB across layers.",
+        megabytes(memory_of(&across_data, alexnet, K, IMAGES, M).params),
+        megabytes(across_data.bytes_moved(alexnet, K, IMAGES, M)), K,
+        megabytes(across_layers.bytes_moved(alexnet, K, IMAGES, M)));
 }
 
 // ---- up to 128 devices -----------------------------------------------------------------------

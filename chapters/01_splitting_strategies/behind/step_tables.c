@@ -88,15 +88,6 @@ static double for_twice(const Strategy *strategy, const Problem *problem, int k)
                                  problem->microbatches);
 }
 
-static void explain_traffic(const StepTable *t, const Problem *problem) {
-    int k = t->ks[t->num_ks - 1];
-    const StepCosts *within = &t->of[1][t->num_ks - 1], *data = &t->of[2][t->num_ks - 1];
-    say("On %d devices, within layers %.1f times as much moves as across data; with twice the "
-        "images it would be %.1f times.",
-        k, within->moved / data->moved,
-        for_twice(&within_layers, problem, k) / for_twice(&across_data, problem, k));
-}
-
 void print_traffic(const StepTable *t, const Problem *problem) {
     printf("\nWhat moves between the devices in a step of %d images, bytes\n\n",
            problem->X->shape[0]);
@@ -112,7 +103,12 @@ void print_traffic(const StepTable *t, const Problem *problem) {
                           for_twice(strategies[i], problem, c->k), c->syncs);
         }
     printf("\n");
-    explain_traffic(t, problem);
+    int k = t->ks[t->num_ks - 1];
+    const StepCosts *within = &t->of[1][t->num_ks - 1], *data = &t->of[2][t->num_ks - 1];
+    say("On %d devices, within layers %.1f times as much moves as across data; with twice the "
+        "images it would be %.1f times.",
+        k, within->moved / data->moved,
+        for_twice(&within_layers, problem, k) / for_twice(&across_data, problem, k));
 }
 
 // ---- seconds ---------------------------------------------------------------------------------

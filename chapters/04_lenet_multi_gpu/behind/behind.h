@@ -75,7 +75,8 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 // --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched
 // one by one and as a graph, to the SVG. For the figure to move in the book's page: no images are
 // read.
-void model_curves_and_step(const Flags *flags, const char *graph, const char *csv, const char *svg);
+void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
+                           const char *csv, const char *svg);
 
 // ---- pictures.c: what the trained LeNet looks like, and what it does ---------------------------
 

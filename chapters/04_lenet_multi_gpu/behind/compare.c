@@ -47,31 +47,23 @@ static double largest_difference(const Result *one, const Result *two) {
     return largest;
 }
 
-static void print_accuracy(const Training *one, const Training *two) {
-    bool learned = one->test_acc >= 0.2 || two->test_acc >= 0.2;
-    printf("Accuracy: %.4f on 1 device, %.4f on %d%s\n", one->test_acc, two->test_acc, two->k,
-           learned ? "" : ": nothing is learned yet (0.1 is guessing)");
-}
-
-static void print_parameters(const Result *one, const Result *two) {
-    printf("Parameters: %s numbers, ", grouped(one->num_params).text);
-    if (equal_to_the_bit(one, two))
-        puts("equal to the bit");
-    else
-        printf("they differ by up to %.2g\n", largest_difference(one, two));
-}
-
 void print_bytes(const Result *r) {
     printf("Bytes: each step moved %s bytes between the devices, as the formula says\n",
            grouped(r->bytes_per_step).text);
 }
 
 void print_comparison(const Result *one, const Result *two) {
-    putchar('\n');
-    print_accuracy(&one->t, &two->t);
-    print_parameters(one, two);
-    book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", one->t.test_acc,
-                two->t.test_acc, equal_to_the_bit(one, two) ? "equal to the bit" : "not equal");
+    double acc_of_one = one->t.test_acc, acc_of_two = two->t.test_acc;
+    bool learned = acc_of_one >= 0.2 || acc_of_two >= 0.2, equal = equal_to_the_bit(one, two);
+    printf("\nAccuracy: %.4f on 1 device, %.4f on %d%s\n", acc_of_one, acc_of_two, two->t.k,
+           learned ? "" : ": nothing is learned yet (0.1 is guessing)");
+    printf("Parameters: %s numbers, ", grouped(one->num_params).text);
+    if (equal)
+        puts("equal to the bit");
+    else
+        printf("they differ by up to %.2g\n", largest_difference(one, two));
     print_bytes(two);
     compare_epochs(&one->t, &two->t);
+    book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", acc_of_one, acc_of_two,
+                equal ? "equal to the bit" : "not equal");
 }

@@ -174,9 +174,8 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
     output_close(&csv);
 }
 
-void model_curves_and_step(const Flags *flags, const char *graph, const char *csv,
-                           const char *svg) {
-    const Machine *machine = modelled_machine();
+void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
+                           const char *csv, const char *svg) {
     int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
     ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
     write_modelled_epochs(csv, &m);
