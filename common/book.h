@@ -17,12 +17,11 @@
 #include "common/base/statistics.h" // medians, and what is too noisy to compare
 
 // device: where the work is done
-#include "common/device/cpu_speed.h" // warn_if_cpu_is_slow()
-#include "common/device/device.h"    // try_gpu(), launch(), device_copy(), synchronize()
-#include "common/device/ledger.h"    // how many bytes crossed between devices
-#include "common/device/queue.h"     // events, which order one queue after another
-#include "common/device/timer.h"     // seconds, measured and modelled
-#include "common/device/trace.h"     // which queue did what, and when
+#include "common/device/device.h" // try_gpu(), launch(), device_copy(), synchronize()
+#include "common/device/ledger.h" // how many bytes crossed between devices
+#include "common/device/queue.h"  // events, which order one queue after another
+#include "common/device/timer.h"  // seconds, measured and modelled
+#include "common/device/trace.h"  // which queue did what, and when
 
 // model: how long the same work takes on a machine that need not be here
 #include "common/model/machine.h"
