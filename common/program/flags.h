@@ -72,7 +72,8 @@ extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
 // besides --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out,
-// --trace, --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1 or
+// --trace, --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1
+// or
 // --lr=0.1. A wrong flag or value ends the program with status 2 before anything is done, and so
 // does a flag about values (--load, --save, --log-loss, --live, --checkpoint, --resume) with
 // --backend model.
