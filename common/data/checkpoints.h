@@ -22,7 +22,8 @@
 // was.
 void save_parameters(Module *net, Device *device, const char *path);
 // The file's parameters, buffers and counts become the network's start, and it begins there
-// (restart()). die()s if the file does not hold just these names and shapes.
+// (restart()). die()s if the file does not hold just these names and shapes, apart from what else a
+// checkpoint has.
 void load_parameters(Module *net, const char *path);
 
 typedef struct Checkpoint {
