@@ -1,4 +1,4 @@
-// drawn.c: see drawn.h.
+// drawn.c: images and labels from random numbers, so that cases need no data set.
 #include "drawn.h"
 #include "common/base/error.h"
 #include "common/program/facts.h"

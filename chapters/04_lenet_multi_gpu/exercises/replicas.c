@@ -1,4 +1,4 @@
-// replicas.c: see replicas.h.
+// replicas.c: the same parameters on several devices, for exercises that train on them.
 #include "replicas.h"
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
