@@ -1,6 +1,6 @@
 // book.h: what every chapter uses. A chapter includes this file, its own headers, and those of
 // earlier chapters whose functions it calls. Only chapters, exercises and tests may include it:
-// the rooms of common/ name the headers that they need.
+// files in common/ include the headers that they need.
 #ifndef COMMON_BOOK_H
 #define COMMON_BOOK_H
 
@@ -10,11 +10,11 @@
 #include <string.h>
 
 // base: what any program needs
-#include "common/base/error.h"      // die(), CHECK(), memory that is there or ends the program
-#include "common/base/file.h"       // output_open(): files that are whole or not there
+#include "common/base/error.h"      // die(), CHECK(), allocation that ends the program if it fails
+#include "common/base/file.h"       // output_open(): files that are complete or absent
 #include "common/base/number.h"     // grouped(): 1,234,567
 #include "common/base/range.h"      // equal_range(): n things in k parts
-#include "common/base/statistics.h" // medians, and what is too noisy to compare
+#include "common/base/statistics.h" // medians, and whether timings are too noisy to compare
 
 // device: where the work is done
 #include "common/device/device.h" // try_gpu(), launch(), device_copy(), synchronize()
@@ -23,7 +23,7 @@
 #include "common/device/timer.h"  // seconds, measured and modelled
 #include "common/device/trace.h"  // which queue did what, and when
 
-// model: how long the same work takes on a machine that need not be here
+// model: how long the same work takes on a machine that you need not have
 #include "common/model/machine.h"
 #include "common/model/modelled_clock.h"
 
@@ -33,17 +33,17 @@
 #include "common/tensor/random.h"     // fill_normal(): the same numbers for the same seed
 #include "common/tensor/tensor.h"
 
-// data: what networks learn from, and what is kept of them
+// data: training data, and saved parameters
 #include "common/data/evaluate.h" // accuracy
 #include "common/data/fashion_mnist.h"
 #include "common/data/safetensors.h" // parameters in files
 
-// program: from the command line to the last line
+// program: from the command line to the last line of output
 #include "common/program/book.h"         // book_begin(), book_output(), book_end()
 #include "common/program/interrupt.h"    // Ctrl-C
 #include "common/program/modelled_run.h" // a step on devices that compute nothing
-#include "common/program/plot.h"         // pictures by gnuplot
-#include "common/program/predict.h"      // questions to the reader
+#include "common/program/plot.h"         // plots, drawn by gnuplot
+#include "common/program/predict.h"      // questions for the reader
 #include "common/program/say.h"          // paragraphs, and "ok: ..."
 #include "common/program/table.h"        // tables, printed and as CSV
 #include "common/program/timeline.h"     // pictures of traces

@@ -1,6 +1,6 @@
 // test_kernels.c: every kernel, on each kind of device, against its definition in plain loops, and
-// what it costs (kernels/cost.c) against what these loops count. For each kernel there is a
-// function that makes its cases, by number; one engine does the rest.
+// what it costs (kernels/cost.c) against what these loops count. For each kernel, one function
+// makes its numbered cases; shared code does the rest.
 //
 // To add a kernel, say `square`, take `relu_forward` as the example and
 //
@@ -10,19 +10,19 @@
 //   3. write kernels/cuda/square.cu, a __global__ function and CUDA_KERNEL(square) { ... };
 //   4. in kernels/cost.c, add square_cost(), which counts FLOP and bytes;
 //   5. in tests/definitions.h, add FOR_EACH_I(square, ...) or DEFINITION(square) { ... }, the same
-//      once more in loops that count;
+//      computation again, in loops that count FLOP and bytes;
 //   6. here, add CASES(square, sizes, 1) { ... }, and a line in has_one_thread[] if the kernel
-//      never uses several threads of a CPU;
-//   7. run make build/tests/test_kernels && build/tests/test_kernels. Without a GPU this does not
-//      run the CUDA kernel; make simulated-tests runs it on a simulated GPU.
+//      never uses more than one thread of a CPU;
+//   7. run make build/tests/test_kernels && build/tests/test_kernels. Without a GPU this skips
+//      the CUDA kernel; make simulated-tests runs it on a simulated GPU.
 //
-// If a step is missing, the program does not compile or link (step 3: if there is nvcc). The
-// Makefile finds new files by itself. Then launch(device, square, .x = x, .y = y, .n = n) runs the
-// kernel.
+// If a step is missing, the program does not compile or link (step 3: only where nvcc is
+// installed). The Makefile finds new files by itself. Afterwards, launch(device, square, .x = x, .y
+// = y, .n = n) runs the kernel.
 //
-// All operands of a case lie in one piece of memory, between guards of NaN: reading past an end
-// makes a result NaN. What a kernel writes to is NaN first when beta is 0, which proves that it is
-// not read. Guards and inputs must stay as they are.
+// All operands of a case lie in one piece of memory, between guards of NaN: a read past an end
+// turns a result into NaN. When beta is 0, outputs are filled with NaN first, which shows that the
+// kernel does not read them. Guards and inputs must stay as they are.
 #include <dirent.h>
 
 #include "common/base/error.h"
@@ -35,14 +35,14 @@
 static const double EXACT = 0;       // copies it, or chooses between two
 static const double ROUNDED = 3e-7;  // a few operations; float32 rounds by 6e-8
 static const double SUMMED = 2e-5;   // sums of up to a few thousand, in any order
-static const double WINOGRAD = 5e-5; // the same by a method that adds numbers of different size
+static const double WINOGRAD = 5e-5; // the same by a method that adds large and small numbers
 
 // ---- operands ----------------------------------------------------------------------------------
 
 enum { GUARD = 256, MAX_OPERANDS = 12, MEMORY = 12 << 20 }; // bytes
 
-// What an argument struct points to. The error may be `tolerance` times `usual`; if that is 0,
-// times what is expected, but at least 1.
+// What an argument struct points to. The error may be up to `tolerance` times `usual`. If `usual`
+// is 0, it may be up to `tolerance` times the expected value, or times 1 if that is larger.
 typedef struct Operand {
     size_t at, n, size; // the first byte; how many numbers; bytes of each
     bool output, never_negative, exact_zeros;
@@ -53,7 +53,7 @@ typedef struct Operand {
 static struct Case {
     Operand operands[MAX_OPERANDS], *last;
     size_t bytes;
-    bool special; // there are NaNs and infinities, and results may be such, too
+    bool special; // there are NaNs and infinities, and results may contain them, too
     bool skipped;
     _Alignas(8) char args[MAX_KERNEL_ARGS];
 } the_case;

@@ -1,9 +1,10 @@
-// file.h: output files that are whole or not there.
+// file.h: output files that are either complete or absent.
 //
-// To write a file, call output_open(), write to its stream, and call output_close(). Until then
-// everything goes to PATH.tmp.PROCESS, and the old file is still there. If the program fails, is
-// stopped or runs out of disk, the temporary file is removed. A path that is no regular file
-// (/dev/stdout, a pipe) is written directly. Do not fopen() an output.
+// To write a file, call output_open(), write to its stream, and call output_close(). Until then,
+// everything is written to PATH.tmp.PID and the old file stays in place. If the program fails, is
+// stopped, or runs out of disk space, the temporary file is removed. A path that is not a regular
+// file (/dev/stdout, a pipe) is written directly, and so is the file that standard output goes to.
+// Do not fopen() an output.
 #ifndef FILE_H
 #define FILE_H
 
@@ -21,7 +22,7 @@ void output_close(OutputFile *file);
 // Removes the temporary file instead. The old file stays.
 void output_abandon(OutputFile *file);
 
-// The same for a file that another program writes: it writes to this name, then call
+// For a file that another program writes: have it write to the name returned here, then call
 // output_publish(). free() the name afterwards.
 char *output_temporary(const char *path);
 // Puts the file in place. Returns 0, or -1 with errno set; then the temporary file is removed.
@@ -35,7 +36,8 @@ bool same_file(const char *path, const char *other);
 // Call this before a long computation: die()s if one of these paths cannot be written, or if two
 // are the same file. Ignores those that are NULL.
 void check_outputs(const char *const paths[], int n);
-// die()s if one of these outputs would replace `input`, which the program reads. Ignores NULL.
+// die()s if one of these outputs would replace `input`, which the program reads. NULL entries are
+// ignored.
 void check_kept(const char *input, const char *const outputs[], int n);
 
 // Removes this process's temporary files and ends the programs that it has started. die() and
@@ -44,7 +46,7 @@ void remove_unfinished_files(void);
 
 // Makes a directory and its parents, as mkdir -p does, or die()s.
 void make_directory(const char *path);
-// Returns "directory/name". free() it, as the next one.
+// Returns "directory/name". free() it, and the result of out_file().
 char *path_join(const char *directory, const char *name);
 // Makes the directory and returns "directory/PROGRAM" with the suffix appended.
 char *out_file(const char *directory, const char *suffix);

@@ -1,15 +1,14 @@
-// queue.h: queues of work, and events in them. To enqueue a kernel call launch_on(), to enqueue a
-// copy queue_copy(); to order two queues, queue_wait(b, queue_record(a)). A program that needs one
-// queue per device calls launch() and device_copy() of device.h, which know the current queue.
+// queue.h: queues of work, and events in them. Call launch_on() to enqueue a kernel, queue_copy()
+// to enqueue a copy, and queue_wait(b, queue_record(a)) to make b wait for a. A program that needs
+// one queue per device calls launch() and device_copy() of device.h instead.
 //
 // A device has a queue that computes and, opened when it is first asked for, a second one that
-// communicates: it has the same memory and an order of its own, so what is sent in it can go on
-// beside what is computed. On a CPU device a queue is a worker thread with a FIFO, on a GPU a CUDA
-// stream. What a queue is given it does in the order in which it was given; two queues are ordered
-// against each other only by events.
+// communicates: it uses the same memory but has its own order, so communication can overlap with
+// computation. On a CPU device a queue is a worker thread with a FIFO, on a GPU a CUDA stream. A
+// queue does its work in the order in which it was enqueued; two queues are ordered against each
+// other only by events.
 //
-// All work is enqueued by one host thread: that which opened the first device. Others must not;
-// that is checked.
+// All work is enqueued by one host thread, the one that opened the first device. (This is checked.)
 #ifndef QUEUE_H
 #define QUEUE_H
 
@@ -26,9 +25,9 @@ Queue *compute_queue(Device *device);
 // The one for communication.
 Queue *comm_queue(Device *device);
 
-// The queue that launch(), device_copy(), device_record() and device_wait() use: the one that
-// computes, but between communicate_begin() and communicate_end() the one for communication, on all
-// devices. So what is written for one queue, such as an allreduce, runs in the other unchanged.
+// The queue that launch(), device_copy(), device_record() and device_wait() use: normally the one
+// that computes; between communicate_begin() and communicate_end(), the one for communication, on
+// all devices. So what is written for one queue, such as an allreduce, runs in the other unchanged.
 Queue *current_queue(Device *device);
 void communicate_begin(void);
 void communicate_end(void);
@@ -44,13 +43,13 @@ void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size);
 
 // Enqueues a copy. The queue's device is one of the two sides; the other one may be the host, the
 // same device, or another one of its kind. (Between a GPU and a CPU device: device_copy().) The
-// copy is ordered by this queue alone: whoever enqueues it sees to it, by events, that src is
-// complete, and that neither side is overwritten before the copy is done. Enters the ledger.
+// copy is ordered by this queue alone: the caller must make sure, with events, that src is complete
+// and that neither side is overwritten before the copy is done. It is entered in the ledger.
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
 
-// Enqueues a call of function(context): by the worker of a CPU device; for a GPU by a thread of
-// CUDA's, so it must not call CUDA, nor enqueue anything. What comes after it in the queue waits
-// until it returns.
+// Enqueues a call of function(context). It runs on the CPU device's worker thread or, for a GPU, on
+// one of CUDA's threads. So it must neither call CUDA nor enqueue anything. What comes after it in
+// the queue waits until it returns.
 void queue_call(Queue *queue, void (*function)(void *context), void *context);
 
 // A point in a queue: reached when all the work before it is done. {NULL, 0} always is.
@@ -61,19 +60,19 @@ typedef struct Event {
 } Event;
 
 Event queue_record(Queue *queue);
-// What is enqueued from now on begins after the event. (One of the same queue: it does anyhow.)
+// What is enqueued from now on begins after the event. (An event of the same queue needs no wait.)
 void queue_wait(Queue *queue, Event event);
 bool event_reached(Event event);
 void event_synchronize(Event event); // the host waits for it
 
-// Memory that a second queue uses must not be used anew before it has done so. The library sees to
-// that by itself: for kernels and copies the addresses are known to it. If you pass addresses to
-// queue_call() or to the native stream, call queue_uses() after enqueuing that work. The memory is
-// that of the queue's device.
+// Memory that a second queue uses must not be reused until that queue is done with it. The library
+// ensures this for kernels and copies, whose addresses it knows. If you pass addresses to
+// queue_call() or to the native stream, call queue_uses() after enqueuing that work. The address
+// must be on the queue's device.
 void queue_uses(Queue *queue, const void *memory);
 
-// From now on copied() is called after each copy that queue_copy() enqueued, for those who look at
-// what is sent (cargo.c). NULL: no longer.
+// From now on copied() is called after each copy that queue_copy() enqueued, for code that inspects
+// what is sent (cargo.c). NULL ends that.
 typedef void CopyWatcher(Queue *queue, const Device *to, const void *dst, const Device *from,
                          size_t bytes);
 void watch_copies(CopyWatcher *copied);

@@ -1,4 +1,4 @@
-// book.h: what every program of the book begins and ends with, and the files it writes.
+// book.h: how every program of the book begins and ends, and the files it writes.
 //
 //     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr epochs", default_flags);
 //     const char *csv = book_csv(".csv"), *png = book_output(".png");
@@ -12,11 +12,10 @@
 #include "common/model/machine.h"
 
 // Reads the flags (see parse_flags()). With --trace or --timeline a trace of all devices begins. It
-// keeps the first half a million pieces of work or so: more would fill the memory, and no viewer
-// shows them. A training that goes on (--resume) writes its checkpoints to the same file, unless
-// --checkpoint names another. die()s in one of several processes that would write the same files: a
-// launcher started them, there is no --out, and defaults.of_ranks does not say that they work
-// together.
+// keeps about the first half million pieces of work. More would fill memory, and no viewer could
+// show them. A resumed training (--resume) writes its checkpoints to the same file, unless
+// --checkpoint names another. die()s if a launcher started several processes that would write the
+// same files: those without --out, unless defaults.of_ranks says that they work together.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
 // To be called before long work: the program will use so many devices. die_usage()s if the machine
@@ -29,9 +28,9 @@ bool book_can_use_devices(int count);
 // with --machine none.
 const Machine *book_needs_machine(const char *what);
 
-// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), with
-// the folder of --out, which is made if it is not there. The text lives until book_end(). To ask
-// again for the same suffix gives the same text.
+// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), in
+// the folder of --out, which is created if necessary. The text lives until book_end(). Asking again
+// for the same suffix returns the same text.
 const char *book_output(const char *suffix);
 // The same for a PNG of timelines_draw() (timeline.h): the SVG beside it is an output, too.
 const char *book_timeline(const char *suffix);
@@ -42,7 +41,7 @@ const char *book_csv(const char *suffix);
 // of them cannot be written, if two are the same file, or if one would replace what the program
 // reads: the data set, the files of --load and --resume. The files of --log-loss, --trace,
 // --timeline, --save and --checkpoint are outputs, too. But --save may replace what --load read,
-// and --checkpoint what --resume read: by then it has been read.
+// and --checkpoint what --resume read: because by then that file has been read.
 void book_check_outputs(void);
 
 // Call this in each of several processes with the same flags (chapter 8) except the first, which
@@ -54,11 +53,11 @@ void book_another_writes(void);
 // on other devices.
 void book_end_trace(void);
 
-// What came out, in a line that book_end() prints.
+// Sets the result, which book_end() prints in a line.
 void book_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Writes what --trace and --timeline ask for, closes the devices, forgets the paths, and die()s if
-// something that was printed did not arrive. If the program has a `next` in its flags and was not
+// writing to standard output failed. If the program has a `next` in its flags and was not
 // interrupted, its last three lines say what came out, which picture to open, and what to run next.
 // Returns main()'s status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h),
 // else EXIT_SUCCESS.

@@ -1,5 +1,5 @@
-// flags.h: the command line. Here are the flags that chapters share; each program says which of
-// them it has, and brings a table of its own. To read them, call book_begin() (book.h): it calls
+// flags.h: the command line. The flags that chapters share are here. Each program says which of
+// them it has, and adds a table of its own. To read them, call book_begin() (book.h): it calls
 // parse_flags().
 #ifndef FLAGS_H
 #define FLAGS_H
@@ -73,25 +73,23 @@ extern const Flags default_flags;
 // Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
 // besides --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out,
 // --trace, --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1
-// or
-// --lr=0.1. A wrong flag or value ends the program with status 2 before anything is done, and so
-// does a flag about values (--load, --save, --log-loss, --live, --checkpoint, --resume) with
-// --backend model.
+// or --lr=0.1. A wrong flag or value ends the program with status 2 before it does anything. So
+// does a flag that needs values (--load, --save, --log-loss, --live, --checkpoint, --resume)
+// together with --backend model.
 //
 // --help prints `about`, the flags that most people use, three examples and the other flags, each
-// with its default (or what was given before it), and ends the program with status 0. It leaves out
-// a flag that changes nothing here: "-machine" among the names says so.
+// with its default, or the value given earlier on the command line, and ends the program with
+// status 0. It leaves out a flag that changes nothing here: "-machine" among the names says so.
 //
-// --quick is for a class: a run that needs at most a minute of two free cores and still shows what
-// the program is about. It stands for the flags in defaults.quick_means, wherever the command line
-// does not say otherwise, and a line says what is smaller than in the full run, unless the program
-// has `quick` among its names: then it chooses and says that itself. quick_means NULL: the program
-// is as quick as that anyway.
+// --quick is for classrooms: the run takes at most a minute on two free cores and still makes the
+// program's point. It stands for the flags in defaults.quick_means, except where the command line
+// sets them. A line of output says what is smaller than in the full run. A program with `quick`
+// among its names does both itself. If quick_means is NULL, the program is that quick anyway.
 //
-// --machine tells the time of a machine (common/model/machine.h) that is built in, of a file, or
-// of the one at hand (this), which is measured first: see machine_this(). --machine list shows
-// those that are built in, and --machine print:NAME the file of one, or of this, to be saved and
-// changed; both end the program.
+// --machine chooses the machine of the modelled clock (common/model/machine.h): a built-in one, one
+// described in a file, or this computer (`this`), which is measured first: see machine_this().
+// --machine list shows those that are built in, and --machine print:NAME the file of one, or of
+// this, to be saved and changed; both end the program.
 //
 // Also calls set_program_name(), catch_interrupts(), predict_enable() and devices_init(), and
 // starts the modelled clock of --machine.

@@ -1,10 +1,11 @@
 // tensor.h: float32 arrays on a device.
 //
-// To make one, call tensor_new(); to get values in and out, tensor_write(), tensor_read() and
-// item(), which wait. Everything else is enqueued. Do not read t->data of a tensor on a device.
+// To make one, call tensor_new(); to copy values in and out, call tensor_write(), tensor_read() and
+// item(), which wait until the copy is done. Everything else is enqueued. Do not read t->data of a
+// tensor on a device.
 //
-// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32, too
-// (0..9 are exact), so that there is only one type. Tensors made here live until tensor_free(); the
+// A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too, so
+// that there is only one type; 0 to 9 are exact. Tensors made here live until tensor_free(); the
 // activations that functional.h makes live until the next begin_step() of their device.
 #ifndef TENSOR_H
 #define TENSOR_H
@@ -56,7 +57,7 @@ void tensor_copy(Tensor *dst, const Tensor *src);
 Tensor *tensor_to(const Tensor *t, Device *device);
 void tensor_fill(Tensor *t, float value);
 
-// Between the tensor and the program's own memory. Both wait until it is done.
+// Copies between the tensor and the program's own memory. Both wait until the copy is done.
 void tensor_read(const Tensor *t, float *values);
 void tensor_write(Tensor *t, const float *values);
 // All values in a new array, never NULL. free() it. Waits.
@@ -68,7 +69,7 @@ float *values_of_all(Tensor *const tensors[], int n, size_t *num_values);
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
 float item(const Tensor *t);
-// The same of k tensors: values[i] is the element of t[i]. Waits once, for all of them. (GPUs copy
+// The same for k tensors: values[i] is the element of t[i]. Waits once, for all of them. (GPUs copy
 // at the same time only into memory of device_alloc(host(), ..), such as that of a tensor.)
 void items(Tensor *const t[], int k, float values[]);
 

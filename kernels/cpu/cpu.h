@@ -2,7 +2,7 @@
 // minibatch. To write a kernel, define it with CPU_KERNEL. To run one, call
 // cpu_instruction_set()->kernels[KERNEL_name](lane, &args), as common/device/device_cpu.c does.
 //
-// This folder has the kernels as you read them first. fast/ has what makes them fast.
+// Read the kernels in this folder first; fast/ has what makes them fast.
 #ifndef KERNELS_CPU_H
 #define KERNELS_CPU_H
 
@@ -17,9 +17,9 @@ static inline int omp_get_thread_num(void) { return 0; }
 
 // A lane is one CPU device's worker: the number of cores it may use, and its own scratch memory.
 typedef struct CpuLane {
-    // OpenMP threads for this device's kernels, >= 1. A kernel uses all of them or one. For a team
-    // of another size, OpenMP would end the other threads and start new ones later, which would
-    // stay on the worker's core.
+    // OpenMP threads for this device's kernels, >= 1. A kernel uses either all of them or just one:
+    // for a team of any other size, OpenMP would end the remaining threads and later start new
+    // ones, which would be pinned to the worker's core.
     int threads;
     void *(*memory)(size_t bytes); // where scratch comes from; NULL: from aligned_alloc()
     void *scratch;                 // grows to the largest request and is kept
@@ -37,8 +37,8 @@ typedef void CpuProduct(const struct Product *p);
 
 // Every file in this folder and in fast/ is compiled once for each instruction set (cpu.mk lists
 // them), so that one program is fast on old and new machines. The source stays portable: plain
-// loops, and vectors (fast/vector.h). From outside, only the table of kernels and the product can
-// be seen.
+// loops, and vectors (fast/vector.h). Only the table of kernels and the product are visible from
+// outside.
 typedef struct InstructionSet {
     const char *name, *what;   // "v3", "AVX2"
     int lanes;                 // floats in a vector
@@ -74,8 +74,8 @@ enum { PARALLEL_FLOATS = 16384 };
 //     allreduce that adds halves to halves completes it (--allreduce tree; any, if k is 2). So the
 //     result is bit-identical to that of one device, if the number of rows is a multiple of 16 k
 //     and at most 512.
-// The limits are there because each device must have whole groups of the size that one device would
-// use: with more than 32 groups, groups grow to 32 rows, 64, ... . Convolutions whose sums are very
+// The limits make sure that each device has whole groups of the size that one device would use:
+// with more than 32 groups, groups grow to 32 rows, 64, ... . Convolutions whose sums are very
 // large or whose images are very small use larger groups too (tree_of_images() in fast/windows.c,
 // tree_of() in fast/winograd_plan.c); LeNet's do not. The promise, which tests/test_same_bits.c
 // tests, is for LeNet of chapter 4.
