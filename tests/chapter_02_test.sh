@@ -75,10 +75,10 @@ verdict "--backend model: no values, the modelled times that there are beside va
 works --devices 3 --backend model --curves --csv curves.csv
 grep -v NCCL model.csv | cmp - curves.csv >>problems
 verdict "--curves: the same rows, and nothing else is done"
-works --devices 3 --machine none --csv none.csv
+works --devices 3 --machine none --memory 200MB --csv none.csv
 lacks 'modelled on' NCCL
 figures none.csv 'NR == 2 && $1 $3 $4 != "measuredring3" || NR > 2'
-verdict "--machine none: nothing but the book's example is modelled"
+verdict "--machine none: nothing but the book's example is modelled; and --memory limits no modelled machine"
 works --machine d2l-pcie --devices 4 --backend cpu --threads 2 --csv four.csv
 has 'on 2 and 4 devices' 'on 1, 2 and 3 devices'
 is_table four.csv d2l-pcie 4

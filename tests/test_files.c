@@ -145,9 +145,11 @@ TEST_IN_A_FOLDER(same_or_not) {
         const char *a, *b;
         bool same;
     } rows[] = {
-        {"there", "hard", true},     {"there", "al/..//./there", true},
-        {"link", "there", true},     {"nowhere/a", "nowhere/a", true},
-        {"there", "missing", false}, {"folder/new", "new", false},
+        {"there", "hard", true},          {"there", "al/..//./there", true},
+        {"link", "there", true},          {"al/new", "folder/new", true},
+        {"nowhere/a", "nowhere/a", true}, {"new", "folder/../new", true},
+        {"there", "missing", false},      {"folder/new", "new", false},
+        {"folder", "folder/x", false},    {"nowhere/a", "nowhere/b", false},
         {"loop", "there", false},
     };
     write_text("there", "text");

@@ -95,7 +95,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "machines, srun --mpi=pmix as many as Slurm gives "
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
-        "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv "
+        "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv"
         " data -machine -predict",
         flags);
     check_flags(&flags);

@@ -228,11 +228,28 @@ char *out_file(const char *directory, const char *suffix) {
 
 // ---- checks before a long computation ----------------------------------------------------------
 
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool stat_folder(const char *path, struct stat *status) {
+    char *folder = xprintf("%.*s.", (int)(last_part(path) - path), path);
+    bool is_there = stat(folder, status) == 0;
+    free(folder);
+    return is_there;
+}
+
 bool same_file(const char *path, const char *other) {
     struct stat a, b;
     if (strcmp(path, other) == 0) return true;
-    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
+    bool exists = stat(path, &a) == 0;
+    if (exists != (stat(other, &b) == 0)) return false;
+    // If there is neither, they are the same name in the same folder.
+    if (!exists && (strcmp(last_part(path), last_part(other)) != 0 || !stat_folder(path, &a) ||
+                    !stat_folder(other, &b)))
+        return false;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 void check_outputs(const char *const paths[], int n) {

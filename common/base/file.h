@@ -15,7 +15,8 @@ typedef struct OutputFile {
     FILE *stream;
     char *path, *temporary; // temporary is NULL if the path is written directly
 } OutputFile;
-// die()s if the file cannot be written.
+// die()s if the file cannot be written. (A pipe needs a reader by then: check_outputs() waits for
+// one.)
 OutputFile output_open(const char *path);
 // Checks that every write succeeded and puts the file in place, or die()s.
 void output_close(OutputFile *file);
@@ -31,7 +32,7 @@ void output_discard(char *temporary);
 
 // Whether `path` is written directly. Then its contents cannot be read again or replaced.
 bool is_written_directly(const char *path);
-// Whether two paths name one existing file, or are equal.
+// Whether two paths name one file, which need not exist yet.
 bool same_file(const char *path, const char *other);
 // Call this before a long computation: die()s if one of these paths cannot be written, or if two
 // are the same file. Ignores those that are NULL.

@@ -63,6 +63,7 @@ static void replace(Process old, Process new) {
         int expected = old;
         if (atomic_compare_exchange_strong(&started[i], &expected, new)) return;
     }
+    CHECK(old, "make MOST_PROCESSES larger");
 }
 
 void end_processes(void) {

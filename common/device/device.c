@@ -304,22 +304,20 @@ static const Backend *memory_of(const Device *device) {
     return device->backend ? device->backend : system_.backend;
 }
 
-void devices_limit_memory(double bytes) { system_.memory = bytes; }
-
-// Bytes that the device may have allocated.
-static double limit_of(const Device *device) {
-    if (!device->backend) return INFINITY;
-    double machine = has_values(device) ? INFINITY : device->backend->memory(device);
-    return fmin(system_.memory, machine);
+double devices_limit_memory(double bytes) {
+    double before = system_.memory;
+    system_.memory = bytes;
+    return before;
 }
 
 static uint64_t limited_bytes(const Device *device) {
     return device->bytes[MEMORY_ALL] - device->bytes[MEMORY_KERNELS];
 }
 
-static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUse use) {
+// `limited`: by devices_limit_memory().
+static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUse use,
+                                    bool limited) {
     double here = device->backend ? device->backend->memory(device) : computer_memory();
-    bool limited = system_.memory < here && device->backend;
     die(limited              ? "use a smaller --batch-size, more --devices, or more --memory"
         : has_values(device) ? "use a smaller --batch-size, or close other programs"
                              : "use a smaller --batch-size, more --devices, or a larger --machine",
@@ -333,10 +331,14 @@ static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUs
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     if (bytes == 0) return NULL;
     const Backend *backend = memory_of(device);
+    bool is_model = device->backend && !has_values(device);
+    double needed = (double)limited_bytes(device) + (double)bytes;
+    double machine = is_model ? backend->memory(device) : INFINITY;
+    bool limited = device->backend && needed > system_.memory && system_.memory <= machine;
     void *memory = NULL;
-    if ((double)limited_bytes(device) + (double)bytes <= limit_of(device))
+    if (!limited && needed <= machine)
         memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
-    if (!memory) out_of_memory(device, bytes, use);
+    if (!memory) out_of_memory(device, bytes, use, limited);
     memory_add(device, backend, memory, bytes, use);
     return memory;
 }

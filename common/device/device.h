@@ -164,8 +164,8 @@ uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
 
 // Limits each device to this many bytes (INFINITY, the default: no limit). MEMORY_KERNELS do not
 // count, so that whether a program fits does not depend on the kind of device. A model device has
-// no more than its machine, either. The host is not limited.
-void devices_limit_memory(double bytes);
+// no more than its machine, either. The host is not limited. Returns the limit before.
+double devices_limit_memory(double bytes);
 
 // Whether everything that was allocated when the stamp was made, the kernels' own memory included,
 // is still allocated. A graph contains addresses and must not be launched once any of that memory

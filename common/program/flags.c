@@ -469,9 +469,10 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     find_quick(&program);
     read_words(&program, argc, argv);
     check_backend(&program);
-    devices_limit_memory(memory_limit());
+    double memory = memory_limit();
     catch_interrupts();
     start_clock(); // first: it says how many model devices there may be
+    devices_limit_memory(memory);
     devices_init(given.backend, given.threads);
     set_threads_per_device(given.threads_per_device);
     allow_tf32(given.tf32);

@@ -3,8 +3,12 @@
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"
 
+#include <math.h>
+
 void modelled_begin(ModelledRun *run) {
     run->before = modelled_machine();
+    run->memory_before =
+        devices_limit_memory(INFINITY); // --memory limits the program's own devices
     trace_pause(!run->traced);
     autograd_close(); // the memory of other steps does not count
     modelled_clock_start(run->machine);
@@ -28,5 +32,6 @@ bool modelled_run(ModelledRun *run) {
 void modelled_end(ModelledRun *run) {
     autograd_close();
     modelled_clock_start(run->before);
+    devices_limit_memory(run->memory_before);
     trace_pause(false);
 }

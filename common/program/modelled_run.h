@@ -27,7 +27,7 @@ typedef struct ModelledRun {
     // For modelled_run.c:
     const Machine *before;
     int step;
-    double begun;
+    double begun, memory_before;
 } ModelledRun;
 
 void modelled_begin(ModelledRun *run);

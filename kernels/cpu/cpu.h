@@ -1,6 +1,7 @@
 // cpu.h: what every CPU kernel uses: its lane, scratch memory, CPU_KERNEL, and sums over a
-// minibatch. To write a kernel, define it with CPU_KERNEL. To run one, call
-// cpu_instruction_set()->kernels[KERNEL_name](lane, &args), as common/device/device_cpu.c does.
+// minibatch. To write a kernel, define it with CPU_KERNEL. To run one, take its function from the
+// kernels of cpu_instruction_set() and call it with a lane and the arguments, as
+// common/device/device_cpu.c does.
 //
 // Read the kernels in this folder first; fast/ has what makes them fast.
 #ifndef KERNELS_CPU_H
