@@ -1,7 +1,8 @@
 // cuda.h: what every CUDA kernel uses: its lane, scratch memory, CUDA_KERNEL, cuBLAS and checks for
-// errors. To write a kernel, define it with CUDA_KERNEL. To run one, call
-// cuda_kernels[KERNEL_name](lane, &args), as common/device/device_cuda.c does. Do not call cuBLAS
-// by its names: the library is loaded at run time, so call it through cublas_load().
+// errors. To write a kernel, define it with CUDA_KERNEL. To run one, take its function from
+// cuda_kernels and call it with a lane and the arguments, as common/device/device_cuda.c does. Do
+// not call cuBLAS by its names: the library is loaded at run time, so call it through
+// cublas_load().
 //
 // C and C++ both read this file: device_cuda.c opens lanes and launches, *.cu implement kernels.
 #ifndef KERNELS_CUDA_H
