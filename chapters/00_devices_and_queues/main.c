@@ -123,7 +123,7 @@ static bool is_in_order(Job *job) {
 // table names the machine: `dgx-a100`, an NVIDIA DGX A100 with eight GPUs, unless `--machine`
 // chooses another.
 
-static void enqueue_in_three_ways(Job *job) {
+void enqueue_in_three_ways(Job *job) {
     Prediction expected = predict_first(
         "Every device gets as much work as device 0 has alone, and no device waits for another. "
         "How many times as long as on device 0 alone does it take until all are done, if each "
@@ -156,7 +156,7 @@ static void enqueue_in_three_ways(Job *job) {
 // side, both lanes begin at the left. One after the other, device 1 begins where device 0 ends, so
 // the timeline is twice as long on the modelled machine.")
 
-static void draw_the_queues(Job *job) {
+void draw_the_queues(Job *job) {
     const Shown shown[] = {{"side by side", side_by_side},
                            {"one after the other", one_after_the_other}};
     const char *path = book_timeline(".png");
@@ -194,7 +194,7 @@ static uint64_t copy_to(Device *to, const Tensor *original, Table *t) {
     return bytes;
 }
 
-static void copy_and_count(Job *job) {
+void copy_and_count(Job *job) {
     Prediction expected = predict_first(
         "A matrix of 1024 x 1024 numbers (float32) is copied from a device to the host. How many "
         "megabytes (millions of bytes) does the ledger count?");
@@ -271,23 +271,6 @@ static void go_backward(Device *device) {
 
 // ## The program
 
-// All of the story that devices which compute nothing can show (`--backend model`).
-static void only_times(Job *job) {
-    say("They compute nothing and have no values (--backend model): there are modelled times, and "
-        "there are bytes.");
-    enqueue_in_three_ways(job);
-    draw_the_queues(job);
-    copy_and_count(job);
-}
-
-static void all_of_it(Job *job) {
-    ask_too_early(job->devices[0], job->X[0]);
-    enqueue_in_three_ways(job);
-    draw_the_queues(job);
-    copy_and_count(job);
-    go_backward(job->devices[0]);
-}
-
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 2;
@@ -301,10 +284,15 @@ int main(int argc, char *argv[]) {
 
     Job job;
     open_the_devices(&job, flags.devices);
-    if (flags.backend == BACKEND_MODEL)
-        only_times(&job);
-    else
-        all_of_it(&job);
+    if (flags.backend == BACKEND_MODEL) {
+        queues_without_values(&job);
+    } else {
+        ask_too_early(job.devices[0], job.X[0]);
+        enqueue_in_three_ways(&job);
+        draw_the_queues(&job);
+        copy_and_count(&job);
+        go_backward(job.devices[0]);
+    }
     for (int i = 0; i < job.k; i++) tensor_free(job.X[i]);
     return book_end();
 }

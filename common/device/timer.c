@@ -29,3 +29,5 @@ double timer_modelled_avg(const Timer *timer) {
     if (isnan(modelled_now())) return NAN;
     return timer->count ? timer->modelled_sum / timer->count : 0;
 }
+
+double measured_seconds(void) { return has_values(try_gpu(0)) ? seconds_now() : NAN; }

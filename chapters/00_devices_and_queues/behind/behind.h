@@ -1,4 +1,5 @@
-// behind.h: how long the chapter's work takes, as tables and as a picture.
+// behind.h: how long the chapter's work takes, as tables and as a picture, and what is shown with
+// --backend model.
 //
 // To time some work, call time_work(); to show it, times_table() and add_times(), or draw_queues().
 // Do not use measured times where devices compute nothing: they are NAN there.
@@ -7,7 +8,7 @@
 
 #include "common/program/table.h"
 
-typedef struct Job Job; // what the functions work on: main.c knows
+typedef struct Job Job; // what the functions work on: main.c defines it
 
 // In seconds. NAN: there is no such time (--backend model measures nothing, --machine none models
 // nothing).
@@ -33,8 +34,7 @@ double times_as_long(const WorkTimes *a, const WorkTimes *b);
 void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
                        const WorkTimes *ordered);
 
-// A table of them in milliseconds, whose head is printed at once; and a row of it. It is for work
-// that has been timed since the program began: so it knows whether anything is measured.
+// A table of them in milliseconds, whose head is printed at once; and a row of it.
 Table times_table(void);
 void add_times(Table *t, const char *label, const WorkTimes *times);
 
@@ -47,5 +47,15 @@ typedef struct Shown {
 // Runs each of the n once, prepare(job) before it, and draws to the PNG which queue did what and
 // when: measured here and, below that, on the machine of the modelled clock.
 void draw_queues(const char *path, Job *job, void (*prepare)(Job *job), const Shown shown[], int n);
+
+// ---- modelled.c: --backend model ---------------------------------------------------------------
+
+// The parts of the story (main.c) that are about times and bytes.
+void enqueue_in_three_ways(Job *job);
+void draw_the_queues(Job *job);
+void copy_and_count(Job *job);
+
+// All of the chapter that needs no values: these parts.
+void queues_without_values(Job *job);
 
 #endif

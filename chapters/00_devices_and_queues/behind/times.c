@@ -2,12 +2,9 @@
 // done, and prints them.
 #include "behind.h"
 
-#include "common/base/platform.h"
 #include "common/book.h"
 
-static bool measures; // devices that compute nothing need no time that could be measured
-
-static Seconds now(void) { return (Seconds){measures ? seconds_now() : NAN, modelled_seconds()}; }
+static Seconds now(void) { return (Seconds){measured_seconds(), modelled_seconds()}; }
 
 static Seconds since(Seconds start) {
     Seconds end = now();
@@ -28,13 +25,12 @@ static WorkTimes time_once(Job *job, void (*prepare)(Job *job), void (*enqueue)(
 
 WorkTimes time_work(Job *job, void (*prepare)(Job *job), void (*enqueue)(Job *job)) {
     enum { ROUNDS = 3 };
-    const double patience = 0.5; // seconds
-    measures = has_values(try_gpu(0));
+    const double patience = 0.5;                       // seconds
     WorkTimes best = time_once(job, prepare, enqueue); // its modelled times are kept
-    double start = seconds_now();
+    double start = measured_seconds();
     best.slowest = best.done.measured;
     for (int i = 1; i < ROUNDS && !isnan(best.done.measured); i++) {
-        if (seconds_now() - start + best.done.measured > patience) break;
+        if (measured_seconds() - start + best.done.measured > patience) break;
         WorkTimes other = time_once(job, prepare, enqueue);
         best.slowest = fmax(best.slowest, other.done.measured);
         if (other.done.measured >= best.done.measured) continue;
@@ -88,7 +84,7 @@ void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
     int gpus = num_gpus(), cores = num_threads();
     if (gpus > 0 && gpus < k)
         say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");
-    else if (gpus == 0 && measures)
+    else if (gpus == 0 && !isnan(all->done.measured))
         say("Measured here: %d devices on %d core%s, which other programs use, too.", k, cores,
             cores > 1 ? "s" : "");
     free(side);
@@ -101,7 +97,7 @@ Table times_table(void) {
     Table t =
         TABLE(NULL, WORDS("milliseconds until", 36), FIXED("here: enqueued", 3), FIXED("done", 3),
               FIXED("modelled: enqueued", 3, .modelled = true), FIXED("done", 3, .modelled = true));
-    say("  (here: %s; modelled: %s)", measures ? "measured" : "not measured",
+    say("  (here: %s; modelled: %s)", isnan(measured_seconds()) ? "not measured" : "measured",
         modelled_machine_name());
     table_head(&t);
     return t;
