@@ -368,16 +368,6 @@ static void check_outputs_now(const StepTable *t) {
     book_check_outputs();
 }
 
-// The steps that the story compares, on k = 1, 2 and 4 devices; with --devices K on 1 and K.
-static StepTable steps_of(const Flags *flags) {
-    StepTable t = {.num_ks = 3, .ks = {1, 2, 4}, .steps = flags->steps};
-    if (flags->devices > 0) {
-        t.num_ks = flags->devices > 1 ? 2 : 1;
-        t.ks[1] = flags->devices;
-    }
-    return t;
-}
-
 static void tell(const Problem *lenet, StepTable *t, const char *part, uint64_t seed) {
     if (is_asked_for(part, "splitting")) {
         show_network();
@@ -416,7 +406,13 @@ int main(int argc, char *argv[]) {
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
         "devices seed batch-size lr steps train-size no-shuffle csv data", defaults);
-    StepTable table = steps_of(&flags);
+
+    // The steps that the story compares
+    StepTable table = {.num_ks = 3, .ks = {1, 2, 4}, .steps = flags.steps};
+    if (flags.devices > 0) {
+        table.num_ks = flags.devices > 1 ? 2 : 1;
+        table.ks[1] = flags.devices;
+    }
     book_needs_devices(table.ks[table.num_ks - 1]);
     check_outputs_now(&table);
     Problem lenet = problem_of_lenet(&flags);

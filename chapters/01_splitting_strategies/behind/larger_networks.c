@@ -46,9 +46,10 @@ void larger_networks(void) {
               WHOLE("syncs", .width = 5), FIXED("busiest", 1, .unit = "%"), DIGITS("ms/step", 4));
     for (int i = 0; i < NUM_NETWORKS; i++) add_costs(&t, networks[i], IMAGES, M);
     say("Params, activations, both: MB, the most on one device, each by itself, with gradients");
-    if (modelled_machine())
+    const Machine *machine = modelled_machine();
+    if (machine)
         say("Modelled: on %s. A dash: it has too few devices, or too little memory.",
-            modelled_machine_name());
+            machine->name);
     else
         say("Without a machine (--machine) there is no modelled time.");
     printf("\n");
@@ -92,13 +93,15 @@ typedef struct Point {
     double seconds;
 } Point;
 
-static void write_curve(FILE *csv, const Problem *problem, const Strategy *strategy, Point *best) {
+// On the machine of the modelled clock, which has this name.
+static void write_curve(FILE *csv, const char *machine, const Problem *problem,
+                        const Strategy *strategy, Point *best) {
     int most = most_devices(strategy, problem->network);
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_can_be_modelled(problem, strategy, k)) continue;
         Point p = {strategy, k, modelled_step(problem, strategy, k)};
-        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, modelled_machine_name(),
-                strategy->name, k, p.seconds);
+        fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
+                p.seconds);
         if (p.seconds < best->seconds) *best = p;
     }
 }
@@ -114,7 +117,7 @@ static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES])
             best[a][b] = (Point){.seconds = INFINITY};
             modelled_clock_start(machine_find(machines[b]));
             for (int i = 0; i < NUM_STRATEGIES; i++)
-                write_curve(file.stream, &problem, strategies[i], &best[a][b]);
+                write_curve(file.stream, machines[b], &problem, strategies[i], &best[a][b]);
         }
         problem_free(&problem);
     }

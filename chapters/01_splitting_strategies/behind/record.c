@@ -40,7 +40,7 @@ Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
 }
 
 Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k) {
-    Recorded r = {.modelled = true, .strategy = strategy, .k = k};
+    Recorded r = {.machine = modelled_machine_name(), .strategy = strategy, .k = k};
     int none;
     Spread *s = problem_spread(problem, strategy, k);
     memcpy(r.devices, s->devices, sizeof r.devices);
@@ -58,8 +58,7 @@ void recorded_free(Recorded *r) {
 }
 
 char *recorded_kind(const Recorded *r) {
-    return r->modelled ? xprintf("modelled on %s", modelled_machine_name())
-                       : xstrdup("measured here");
+    return r->machine ? xprintf("modelled on %s", r->machine) : xstrdup("measured here");
 }
 
 bool span_is(const TraceSpan *span, const char *kind) {

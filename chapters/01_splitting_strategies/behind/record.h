@@ -11,7 +11,7 @@
 // A step as trace_end() or trace_modelled() returned it. The first word of a label says what kind
 // of work it was: forward, backward, exchange, load, update.
 typedef struct Recorded {
-    bool modelled;
+    const char *machine; // on which it is modelled; NULL: measured here
     const Strategy *strategy;
     char *title; // for a picture, or NULL; to be freed with the spans
     TraceSpan *spans;

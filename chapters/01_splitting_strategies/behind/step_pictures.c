@@ -8,10 +8,10 @@ void draw_steps(const char *suffix, const char *heading, const Recorded steps[],
     Timeline *timelines = xcalloc((size_t)n, sizeof *timelines);
     for (int i = 0; i < n; i++)
         timelines[i] = (Timeline){.title = steps[i].title,
-                                  .set = {steps[i].modelled ? "modelled" : "measured here",
-                                          steps[i].spans, steps[i].count, steps[i].modelled},
+                                  .set = {steps[i].machine ? "modelled" : "measured here",
+                                          steps[i].spans, steps[i].count, steps[i].machine != NULL},
                                   .end = recorded_seconds(&steps[i]),
-                                  .own_scale = i > 0 && steps[i].modelled != steps[i - 1].modelled};
+                                  .own_scale = i > 0 && !steps[i].machine != !steps[i - 1].machine};
     timelines_draw(path, heading, "the step began", timelines, n);
     free(timelines);
     say("\n%s: %s", heading, path);
@@ -43,19 +43,19 @@ static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
 // Of the modelled steps only: they are the same in every run.
 static void print_idle(const Problem *problem, const Recorded steps[], int n) {
     for (int i = 0; i < n; i++)
-        if (steps[i].modelled)
+        if (steps[i].machine)
             printf("  %s %-14s %5.3g ms on %s, idle %2.0f%%\n", problem->network->name,
-                   steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]),
-                   modelled_machine_name(), 100 * unused_share(&steps[i]));
+                   steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]), steps[i].machine,
+                   100 * unused_share(&steps[i]));
 }
 
 void show_timeline(const Problem *measured, const Problem *modelled, int k) {
     Recorded steps[2 * NUM_STRATEGIES];
     int n = measured ? record_ways(measured, k, steps, 0) : 0;
     n = record_ways(modelled, k, steps, n);
-    char *heading = xprintf(
-        "One step on %d devices%s", k,
-        n > 0 && !steps[0].modelled && crowded(k) ? " (here they share too few cores)" : "");
+    char *heading =
+        xprintf("One step on %d devices%s", k,
+                n > 0 && !steps[0].machine && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
     if (n > 0) draw_steps(suffix, heading, steps, n);
     print_idle(modelled, steps, n);

@@ -115,13 +115,14 @@ void print_traffic(const StepTable *t, const Problem *problem) {
 
 void print_seconds(const StepTable *t) {
     const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
-    bool is_measured = !isnan(last->measured), is_modelled = !isnan(last->modelled);
+    const Machine *machine = modelled_machine();
+    bool is_measured = !isnan(last->measured);
     printf("\nHow long a step takes, ms%s%s%s\n\n", is_measured ? "; measured here" : "",
-           is_modelled ? "; modelled on " : "", is_modelled ? modelled_machine_name() : "");
+           machine ? "; modelled on " : "", machine ? machine->name : "");
     Table table =
         TABLE(NULL, WORDS("", 14),
               DIGITS(is_measured ? "here, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks),
-              DIGITS(is_modelled ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
+              DIGITS(machine ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         for (int j = 0; j < t->num_ks; j++)
@@ -134,12 +135,12 @@ void print_seconds(const StepTable *t) {
         say("Here the devices share %d core%s, all of which one device uses too: more devices "
             "cannot be much faster.",
             num_threads(), num_threads() > 1 ? "s" : "");
-    if (!is_modelled) return;
+    if (!machine) return;
     // A machine's devices may need less time for LeNet than its host needs to give them the work.
     say("On %s the step across data on %d device%s takes %.3g ms. For %.3g ms of them the host "
         "launches kernels and copies, one every %.2g µs.",
-        modelled_machine_name(), last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled,
-        1e3 * last->launching, 1e6 * modelled_machine()->launch);
+        machine->name, last->k, last->k > 1 ? "s" : "", 1e3 * last->modelled, 1e3 * last->launching,
+        1e6 * machine->launch);
     if (last->launching > 0.8 * last->modelled)
         say("So LeNet is too small for this machine: more devices are only more to launch.");
 }
