@@ -59,15 +59,6 @@ static void demonstrate_get_params(uint64_t seed) {
 //
 // main.c:demonstrate_allreduce
 
-static void check_sums(Tensor *const data[]) {
-    Tensor *three = tensor_new(host(), 1, 2);
-    tensor_fill(three, 3);
-    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
-    say_checked(same_bits(data[0], three) && same_bits(data[1], three), what);
-    free(what);
-    tensor_free(three);
-}
-
 static void demonstrate_allreduce(void) {
     Tensor *data[2];
     for (int i = 0; i < 2; i++) {
@@ -79,7 +70,12 @@ static void demonstrate_allreduce(void) {
     allreduce(data, 2);
     tensor_print("after allreduce,  data[0]", data[0]);
     tensor_print("after allreduce,  data[1]", data[1]);
-    check_sums(data);
+
+    float *sums = tensor_values(data[0]);
+    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
+    say_checked(sums[0] == 3 && sums[1] == 3 && same_bits(data[0], data[1]), what);
+    free(what);
+    free(sums);
     free_params(data, 2);
 }
 
@@ -260,15 +256,11 @@ static void weights_on_two_devices(Tensor *W[2]) {
     }
 }
 
-static void step(Tensor *W[2]) {
-    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-}
-
 static bool are_equal_with_allreduce(void) {
     Tensor *W[2];
     weights_on_two_devices(W);
     allreduce((Tensor *[]){W[0]->grad, W[1]->grad}, 2);
-    step(W);
+    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
     bool equal = all_replicas_equal(W, 2);
     free_params(W, 2);
     return equal;
@@ -281,21 +273,13 @@ static void show_rebinding(void) {
     allreduce_rebinding(grads, 2);
     tensor_print("in the list, grads[1]", grads[1]);
     tensor_print("used in the step, W[1].grad", W[1]->grad);
-    step(W);
+    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
     tensor_print("after the step, W[0]", W[0]);
     tensor_print("after the step, W[1]", W[1]);
     say_checked(!all_replicas_equal(W, 2) && are_equal_with_allreduce(),
                 "noticed: the replicas differ after a step; with allreduce() they are equal");
     tensor_free(grads[1]);
     free_params(W, 2);
-}
-
-static void check_refusal(const char *mistake, const Tensor *wrong_sum) {
-    float *sums = tensor_values(wrong_sum);
-    char *what = xprintf("allreduce() refuses them: \"%s\"", mistake ? mistake : "");
-    say_checked(mistake && sums[0] == 4, what);
-    free(what);
-    free(sums);
 }
 
 static void show_sharing(void) {
@@ -310,7 +294,11 @@ static void show_sharing(void) {
     const char *mistake = allreduce_mistake(data, 2);
     allreduce_star(data, 2); // bypasses the check
     tensor_print("one buffer: 1 + 2 is", data[0]);
-    check_refusal(mistake, data[0]);
+    float *sums = tensor_values(data[0]);
+    char *what = xprintf("allreduce() refuses them: \"%s\"", mistake ? mistake : "");
+    say_checked(mistake && sums[0] == 4, what);
+    free(what);
+    free(sums);
     tensor_free(data[0]);
 }
 
@@ -345,21 +333,6 @@ static void show_sharing(void) {
 
 // ## The program
 
-static void tell(const Machine *machine, int k, bool many, uint64_t seed, FILE *csv) {
-    demonstrate_get_params(seed);
-    demonstrate_allreduce();
-    Prediction best = ask_what_the_best_way_takes();
-    predict_compare(best, show_book_example(), "ms");
-    double ring = compare_four_ways(machine, k, seed, csv);
-    if (book_can_use_devices(8))
-        book_result("of 8 devices the busiest sends %.3g N in the ring, and 7 N in the star", ring);
-    book_end_trace();
-    if (many) model_up_to_1024_devices(machine, csv);
-    show_bandwidth(machine, k, csv);
-    show_rebinding();
-    show_sharing();
-}
-
 int main(int argc, char *argv[]) {
     bool curves = false; // only these, for the figure to move in the book's page
     const Flag own_flags[] = {
@@ -374,24 +347,30 @@ int main(int argc, char *argv[]) {
                    "the machine of --machine.",
                    "devices seed allreduce csv -tf32", defaults);
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
-    int k = flags.devices ? flags.devices : book_can_use_devices(4) ? 4 : 2;
+    int k = book_devices(flags.devices, 4, 2);
     bool many = flags.devices == 0; // up to 1024 devices, too, which takes ten seconds
-    book_needs_devices(k);
-    // NULL with --machine none
-    const Machine *machine = curves ? book_needs_machine("--curves") : modelled_machine();
+    if (curves) book_needs_machine("--curves");
     choose_allreduce(flags.allreduce);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     book_check_outputs();
-    OutputFile file = output_open(csv);
+    Figures figures = figures_open(csv);
 
-    if (curves)
-        model_curves(machine, k, file.stream);
-    else if (flags.backend == BACKEND_MODEL)
-        allreduce_without_values(machine, k, many, flags.seed, file.stream);
-    else
-        tell(machine, k, many, flags.seed, file.stream);
-
-    output_close(&file);
-    if (!curves) draw_figures(machine, csv, png);
+    if (curves) {
+        model_curves(&figures, k);
+    } else if (flags.backend == BACKEND_MODEL) {
+        allreduce_without_values(&figures, k, many, flags.seed);
+    } else {
+        demonstrate_get_params(flags.seed);
+        demonstrate_allreduce();
+        Prediction best = ask_what_the_best_way_takes();
+        predict_compare(best, show_book_example(), "ms");
+        compare_four_ways(&figures, k, flags.seed);
+        book_end_trace();
+        if (many) model_up_to_1024_devices(&figures);
+        show_bandwidth(&figures, k);
+        show_rebinding();
+        show_sharing();
+    }
+    figures_close(&figures, curves ? NULL : png);
     return book_end();
 }

@@ -48,6 +48,12 @@ void book_needs_devices(int count) {
                   machine->name, machine->devices);
 }
 
+int book_devices(int asked_for, int usual, int fewer) {
+    int k = asked_for ? asked_for : book_can_use_devices(usual) ? usual : fewer;
+    book_needs_devices(k);
+    return k;
+}
+
 const Machine *book_needs_machine(const char *what) {
     if (!modelled_machine()) die_usage("--machine NAME", "%s: times are modelled", what);
     return modelled_machine();

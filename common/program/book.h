@@ -24,6 +24,10 @@ void book_needs_devices(int count);
 
 // Whether the program can use so many devices: the machine of the modelled clock may have fewer.
 bool book_can_use_devices(int count);
+// How many devices the program uses: as many as were asked for with --devices or, if none (0), the
+// usual number, or `fewer` if the machine cannot have so many. die_usage()s as
+// book_needs_devices() does.
+int book_devices(int asked_for, int usual, int fewer);
 // The machine of the modelled clock, for what only has modelled times ("--curves"). die_usage()s
 // with --machine none.
 const Machine *book_needs_machine(const char *what);

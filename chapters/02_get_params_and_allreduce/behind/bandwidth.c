@@ -44,29 +44,30 @@ static Table table_for(int k, size_t bytes) {
                  DIGITS("busbw", 3, .unit = "GB/s"), DIGITS("a link", 3, .unit = "GB/s"));
 }
 
-static void add_modelled(Table *t, const Machine *machine, int k, size_t bytes, FILE *csv) {
+static void add_modelled(Table *t, const Figures *figures, int k, size_t bytes) {
+    const Machine *machine = figures->machine;
     double link = slowest_link(machine, k);
     double seconds = modelled_allreduce(machine, allreduce_ring, k, (int)(bytes / sizeof(float)));
     table_text(t, "modelled: %s", machine->name);
     add_bandwidths(t, k, bytes, seconds, link);
     seconds = nccl_allreduce_seconds(machine, k, (double)bytes, NULL);
-    write_figure(csv, machine, "NCCL", k, bytes, seconds);
+    write_figure(figures, machine, "NCCL", k, bytes, seconds);
     table_text(t, "NCCL, calculated");
     add_bandwidths(t, k, bytes, seconds, link);
 }
 
-void show_bandwidth(const Machine *machine, int k, FILE *csv) {
+void show_bandwidth(const Figures *figures, int k) {
     size_t bytes = LARGEST;
     while (bytes * (size_t)k > MOST_BYTES_IN_ALL) bytes /= 4;
     Table t = table_for(k, bytes);
     double seconds = measured_ring(k, bytes);
-    write_figure(csv, NULL, "ring", k, bytes, seconds);
+    write_figure(figures, NULL, "ring", k, bytes, seconds);
     table_text(&t, "measured here");
     add_bandwidths(&t, k, bytes, seconds, NAN);
-    if (machine) add_modelled(&t, machine, k, bytes, csv);
+    if (figures->machine) add_modelled(&t, figures, k, bytes);
 }
 
-void show_modelled_bandwidth(const Machine *machine, int k, FILE *csv) {
+void show_modelled_bandwidth(const Figures *figures, int k) {
     Table t = table_for(k, LARGEST);
-    add_modelled(&t, machine, k, LARGEST, csv);
+    add_modelled(&t, figures, k, LARGEST);
 }

@@ -1,16 +1,14 @@
 // behind.h: the chapter's tables and figures, and what is shown with --backend model.
 //
 // For the time of one allreduce on a machine that need not be here, call modelled_allreduce(). The
-// tables print themselves and write their rows of the CSV: compare_four_ways() first, because it
-// writes the CSV's head, then model_up_to_1024_devices() and show_bandwidth(). Where they take a
-// machine, it is the one of the modelled clock, or NULL with --machine none.
+// tables print themselves and write their rows of the CSV, between figures_open() and
+// figures_close().
 #ifndef CHAPTER_02_BEHIND_H
 #define CHAPTER_02_BEHIND_H
 
+#include "common/base/file.h"
 #include "common/model/machine.h"
 #include "common/tensor/tensor.h"
-
-#include <stdio.h>
 
 // ---- replicas.c: vectors on k devices ----------------------------------------------------------
 
@@ -29,6 +27,18 @@ bool all_replicas_equal(Tensor *const data[], int k);
 double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
                           int n);
 
+// The CSV, and the machine of its modelled times.
+typedef struct Figures {
+    const Machine *machine; // of the modelled clock; NULL with --machine none
+    OutputFile csv;
+} Figures;
+
+// Begins the CSV at this path, with its head.
+Figures figures_open(const char *csv);
+// Completes it, and draws its modelled times to the PNG (NULL: it does not). Draws nothing without
+// a machine, or if the CSV went into a pipe, which cannot be read again.
+void figures_close(Figures *figures, const char *png);
+
 // Sizes of vectors, in bytes: each is four times the one before.
 enum { SMALLEST = 1 << 10, LARGEST = 64 << 20 };
 
@@ -38,12 +48,8 @@ double algbw(size_t bytes, double seconds);
 double busbw(size_t bytes, double seconds, int k);
 
 // A row of the CSV: one allreduce. machine NULL: measured here.
-void write_figure(FILE *csv, const Machine *machine, const char *algorithm, int k, size_t bytes,
-                  double seconds);
-
-// Draws the modelled times of the CSV, when it is complete. Does nothing without a machine, or if
-// the CSV went into a pipe, which cannot be read again.
-void draw_figures(const Machine *machine, const char *csv, const char *png);
+void write_figure(const Figures *figures, const Machine *machine, const char *algorithm, int k,
+                  size_t bytes, double seconds);
 
 // ---- book_example.c: the book's figures for four GPUs ------------------------------------------
 //
@@ -59,30 +65,30 @@ void bytes_through_the_host(Tensor *const data[], int k);
 
 // ---- four_ways.c: steps, bytes and modelled times of the four ways -----------------------------
 
-// Prints the table for k devices, checks bytes and sums, and writes the CSV from its first line on.
-// Returns what the ring's busiest device sends on 8 devices, in vectors; NAN if there cannot be 8.
-double compare_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv);
+// Prints the table for k devices, and checks bytes and sums. The result of the program
+// (book_result()) is what the ring's busiest device sends on 8 devices, if there can be 8.
+void compare_four_ways(const Figures *figures, int k, uint64_t seed);
 // The same where devices have no values: it checks the bytes only.
-double compare_bytes_of_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv);
+void compare_bytes_of_four_ways(const Figures *figures, int k, uint64_t seed);
 
 // Rows of the CSV for 8 KB and 160 MB on 2 to 1024 devices, if the machine has a network.
-void model_up_to_1024_devices(const Machine *machine, FILE *csv);
+void model_up_to_1024_devices(const Figures *figures);
 
-// The CSV of times on k devices alone, from its first line on. There must be a machine.
-void model_curves(const Machine *machine, int k, FILE *csv);
+// Rows of the CSV for all sizes on k devices. There must be a machine.
+void model_curves(const Figures *figures, int k);
 
 // ---- bandwidth.c: the bandwidth of the ring ----------------------------------------------------
 
 // A table for the longest vector that k devices have memory for: measured here, modelled, and
 // beside it NCCL's. Writes the rows of the CSV that compare_four_ways() does not.
-void show_bandwidth(const Machine *machine, int k, FILE *csv);
+void show_bandwidth(const Figures *figures, int k);
 // The same without the measured row. There must be a machine.
-void show_modelled_bandwidth(const Machine *machine, int k, FILE *csv);
+void show_modelled_bandwidth(const Figures *figures, int k);
 
 // ---- modelled.c: --backend model ----------------------------------------------------------------
 
 // All of the chapter that needs no values, on k devices: bytes and modelled times. `many`: the CSV
 // gets rows for up to 1024 devices, too.
-void allreduce_without_values(const Machine *machine, int k, bool many, uint64_t seed, FILE *csv);
+void allreduce_without_values(const Figures *figures, int k, bool many, uint64_t seed);
 
 #endif

@@ -119,31 +119,29 @@ static void check_sums(void) {
     free(what);
 }
 
-static const char HEAD[] = "time,machine,algorithm,devices,bytes,seconds,algbw,busbw,about\n";
-
-static double write_time(FILE *csv, const Machine *machine, const Allreduce *a, int k,
-                         size_t bytes) {
-    double seconds = modelled_allreduce(machine, a->run, k, (int)(bytes / sizeof(float)));
-    write_figure(csv, machine, a->name, k, bytes, seconds);
+static double write_time(const Figures *figures, const Allreduce *a, int k, size_t bytes) {
+    int n = (int)(bytes / sizeof(float));
+    double seconds = modelled_allreduce(figures->machine, a->run, k, n);
+    write_figure(figures, figures->machine, a->name, k, bytes, seconds);
     return seconds;
 }
 
-void model_up_to_1024_devices(const Machine *machine, FILE *csv) {
+void model_up_to_1024_devices(const Figures *figures) {
+    const Machine *machine = figures->machine;
     static const size_t sizes[] = {8 << 10, 160 * 1000 * 1000};
     for (int k = 2; machine && machine->cards > 0 && k <= MAX_DEVICES; k *= 2)
         for (int w = 0; w < NUM_WAYS; w++)
             for (int s = 0; s < 2; s++) {
                 Allreduce a = way(w);
-                write_time(csv, machine, &a, k, sizes[s]);
+                write_time(figures, &a, k, sizes[s]);
             }
 }
 
-void model_curves(const Machine *machine, int k, FILE *csv) {
-    fputs(HEAD, csv);
+void model_curves(const Figures *figures, int k) {
     for (int w = 0; w < NUM_WAYS; w++)
         for (size_t bytes = SMALLEST; bytes <= LARGEST; bytes *= 4) {
             Allreduce a = way(w);
-            write_time(csv, machine, &a, k, bytes);
+            write_time(figures, &a, k, bytes);
         }
 }
 
@@ -155,11 +153,11 @@ static double count_starts(const Machine *machine, const Allreduce *a, int k) {
     return round(modelled_allreduce(&counting, a->run, k, LENET_FLOATS));
 }
 
-static void add_way(Table *t, const Machine *machine, const Allreduce *a, int k, uint64_t busiest,
-                    FILE *csv) {
+static void add_way(Table *t, const Figures *figures, const Allreduce *a, int k, uint64_t busiest) {
+    const Machine *machine = figures->machine;
     double shortest = NAN, longest = NAN;
     for (size_t bytes = SMALLEST; machine && bytes <= LARGEST; bytes *= 4) {
-        longest = write_time(csv, machine, a, k, bytes);
+        longest = write_time(figures, a, k, bytes);
         if (bytes == SMALLEST) shortest = longest;
     }
     table_text(t, "%s", a->name);
@@ -168,11 +166,11 @@ static void add_way(Table *t, const Machine *machine, const Allreduce *a, int k,
                   longest);
 }
 
-// The table. Clears *right as busiest_sends() does, and returns what the ring's busiest device
-// sends on 8 devices. *on: on which numbers of devices that was checked; free() it.
-static double print_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv,
-                              bool values_too, bool *right, char **on) {
-    fputs(HEAD, csv);
+// The table. Clears *right as busiest_sends() does. Returns on which numbers of devices that was
+// checked; free() it.
+static char *print_four_ways(const Figures *figures, int k, uint64_t seed, bool values_too,
+                             bool *right) {
+    const Machine *machine = figures->machine;
     printf("\nFour ways to sum on %d devices, N = %s bytes (LeNet's gradients)", k,
            grouped(N).text);
     if (machine) printf("; modelled: %s, %.1f µs a start", machine->name, 1e6 * machine->launch);
@@ -184,23 +182,23 @@ static double print_four_ways(const Machine *machine, int k, uint64_t seed, FILE
     int ks[4], n = 0;
     for (int j = 2; j <= (k > 8 ? k : 8); j++)
         if ((j == k || j == 2 || j == 4 || j == 8) && book_can_use_devices(j)) ks[n++] = j;
-    double ring = NAN;
     for (int w = 0; w < NUM_WAYS; w++) {
         Allreduce a = way(w);
         for (int j = 0; j < n; j++) {
             uint64_t busiest = busiest_sends(&a, ks[j], seed, values_too, right);
-            if (ks[j] == k) add_way(&t, machine, &a, k, busiest, csv);
-            if (w == RING && ks[j] == 8) ring = (double)busiest / N;
+            if (ks[j] == k) add_way(&t, figures, &a, k, busiest);
+            if (w == RING && ks[j] == 8)
+                book_result(
+                    "of 8 devices the busiest sends %.3g N in the ring, and 7 N in the star",
+                    (double)busiest / N);
         }
     }
-    *on = listed(ks, n);
-    return ring;
+    return listed(ks, n);
 }
 
-double compare_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv) {
+void compare_four_ways(const Figures *figures, int k, uint64_t seed) {
     bool right = true;
-    char *on;
-    double ring = print_four_ways(machine, k, seed, csv, true, &right, &on);
+    char *on = print_four_ways(figures, k, seed, true, &right);
     char *what = xprintf("counted bytes are the formula's on %s devices, and all replicas are "
                          "equal to the bit",
                          on);
@@ -208,16 +206,13 @@ double compare_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv
     free(on);
     free(what);
     check_sums();
-    return ring;
 }
 
-double compare_bytes_of_four_ways(const Machine *machine, int k, uint64_t seed, FILE *csv) {
+void compare_bytes_of_four_ways(const Figures *figures, int k, uint64_t seed) {
     bool right = true;
-    char *on;
-    double ring = print_four_ways(machine, k, seed, csv, false, &right, &on);
+    char *on = print_four_ways(figures, k, seed, false, &right);
     char *what = xprintf("counted bytes are the formula's on %s devices", on);
     say_checked(right, what);
     free(on);
     free(what);
-    return ring;
 }
