@@ -136,17 +136,6 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 enum { ROWS = 96 };
 
-static void split_unevenly(int only_rows, int k) {
-    Table t = table_of_sizes();
-    if (only_rows) {
-        print_sizes(&t, only_rows, k);
-        return;
-    }
-    print_sizes(&t, 256, 2);
-    print_sizes(&t, 96, 7);
-    print_sizes(&t, 3, 4);
-}
-
 static Prediction ask_whether_usable(void) {
     return predict_yes_no(
         "3 rows are split over 4 devices. Each device computes the mean gradient of its own rows. "
@@ -165,21 +154,6 @@ static double compare(Table *t, const Tensor *X, const Tensor *y, Tensor *const 
     free(one);
     free(shards);
     return print_errors(t, n, k, expected, summed, averaged);
-}
-
-static void compare_gradients(const Tensor *X, const Tensor *y, Tensor *const params[2],
-                              int only_rows, int k) {
-    Table t = TABLE(NULL, WHOLE("n"), WHOLE("over k"), WORDS("sum / n", 9),
-                    WORDS("average of averages", 19));
-    if (only_rows) {
-        compare(&t, X, y, params, only_rows, k);
-        return;
-    }
-    Prediction usable = ask_whether_usable();
-    compare(&t, X, y, params, ROWS, k);
-    compare(&t, X, y, params, ROWS, 4);
-    double error = compare(&t, X, y, params, 3, 4);
-    predict_compare_yes_no(usable, !isnan(error));
 }
 
 int main(int argc, char *argv[]) {
@@ -208,13 +182,23 @@ int main(int argc, char *argv[]) {
     data_iter_first(iter, &X, &y);
     one_layer_new(params, flags.seed);
 
+    Table sizes = table_of_sizes(), errors = table_of_errors();
     if (flags.backend == BACKEND_MODEL) {
         split_without_values(X, y, params, only_rows, k);
+    } else if (only_rows) {
+        print_sizes(&sizes, only_rows, k);
+        compare(&errors, X, y, params, only_rows, k);
     } else {
-        if (!only_rows) split_a_matrix();
-        split_unevenly(only_rows, k);
-        if (!only_rows) draw_minibatch(picture, X, y, k);
-        compare_gradients(X, y, params, only_rows, k);
+        split_a_matrix();
+        print_sizes(&sizes, 256, 2);
+        print_sizes(&sizes, 96, 7);
+        print_sizes(&sizes, 3, 4);
+        draw_minibatch(picture, X, y, k);
+        Prediction usable = ask_whether_usable();
+        compare(&errors, X, y, params, ROWS, k);
+        compare(&errors, X, y, params, ROWS, 4);
+        double error = compare(&errors, X, y, params, 3, 4);
+        predict_compare_yes_no(usable, !isnan(error));
     }
 
     free_params(params, 2);

@@ -24,8 +24,10 @@ Table table_of_sizes(void);
 void print_sizes(Table *t, int n, int k);
 void add_sizes(Table *t, int n, int k, Tensor *const X_shards[]);
 
-// Compares two gradients from k devices with the gradient from one. The first must be right, the
-// second exactly if k divides n. A row of the table: n, k, both errors. Returns the second error.
+// The table of errors. print_errors() compares two gradients from k devices with the gradient from
+// one, and adds a row: n, k, both errors. The first must be right, the second exactly if k divides
+// n. Returns the second error.
+Table table_of_errors(void);
 double print_errors(Table *t, int n, int k, const float one[], const float summed[],
                     const float averaged[]);
 

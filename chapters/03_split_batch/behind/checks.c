@@ -64,6 +64,11 @@ void print_sizes(Table *t, int n, int k) {
     tensor_free(y);
 }
 
+Table table_of_errors(void) {
+    return TABLE(NULL, WHOLE("n"), WHOLE("over k"), WORDS("sum / n", 9),
+                 WORDS("average of averages", 19));
+}
+
 double print_errors(Table *t, int n, int k, const float one[], const float summed[],
                     const float averaged[]) {
     double error = relative_difference(summed, one, NULL, NUM_GRADS);
