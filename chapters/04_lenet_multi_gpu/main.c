@@ -7,7 +7,7 @@
 #include "lenet.h"
 
 // What the book's notebook keeps in global variables.
-typedef struct Notebook {
+struct Notebook {
     Flags flags;
     Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
     Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
@@ -17,7 +17,7 @@ typedef struct Notebook {
     DataIter *test_iter;
     Animator *animator; // NULL if there are no values to draw
     LossLog loss_log;
-} Notebook;
+};
 
 // ## One training step
 //
@@ -77,7 +77,7 @@ static Training training_on(Notebook *book, int k, int batch_size, float lr) {
                       .context = book};
 }
 
-static Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
+Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
     Training t = training_on(book, num_gpus, batch_size, lr);
     print_run(&t, book->train_data->count);
     // Copy model parameters to `num_gpus` devices
@@ -243,30 +243,9 @@ static Prediction ask_about_eight_gpus(void) {
         "of them?");
 }
 
-// The paths of what is written; NULL: it is not.
-typedef struct Outputs {
-    const char *csv, *png, *filters, *predictions; // of values
-    const char *modelled_csv, *modelled_png;       // of modelled times
-} Outputs;
-
-static Outputs name_outputs(bool values, bool times) {
-    Outputs o = {0};
-    if (values) {
-        o.csv = book_csv(".csv");
-        o.png = book_output(".png");
-        o.filters = book_output("_filters.png");
-        o.predictions = book_output("_predictions.png");
-    }
-    if (times) {
-        o.modelled_csv = book_output("_modelled.csv");
-        o.modelled_png = book_output("_modelled.png");
-    }
-    book_check_outputs();
-    return o;
-}
-
 static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,
-                                    int images, const Outputs *o) {
+                                    int images) {
+    const char *csv = book_output("_modelled.csv"), *png = book_output("_modelled.png");
     Prediction expected = ask_about_eight_gpus();
     int batch_size = flags->batch_size < images ? flags->batch_size : images;
     ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
@@ -274,8 +253,8 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");
-    write_modelled_epochs(o->modelled_csv, &m);
-    plot_draw(o->modelled_png, "lenet_modelled.gp", o->modelled_csv);
+    write_modelled_epochs(csv, &m);
+    plot_draw(png, "lenet_modelled.gp", csv);
 }
 
 static void read_images_and_parameters(Notebook *book) {
@@ -289,10 +268,15 @@ static void read_images_and_parameters(Notebook *book) {
 }
 
 // Trains, keeps the curves and the parameters, and draws what was learned.
-static void train_with_values(Notebook *book, const Outputs *o) {
+static void train_with_values(Notebook *book, const Machine *machine) {
     const Flags *flags = &book->flags;
+    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    const char *filters = book_output("_filters.png");
+    const char *predictions = book_output("_predictions.png");
+    name_modelled_outputs(machine);
+    book_check_outputs();
     if (num_gpus() == 0) warn_if_cpu_is_slow();
-    book->animator = animator_new(o->csv, o->png, "training_curves.gp", flags->live);
+    book->animator = animator_new(csv, png, "training_curves.gp", flags->live);
     if (flags->devices == 0)
         train_on_one_and_on_two(book, flags->batch_size, flags->lr);
     else
@@ -301,34 +285,8 @@ static void train_with_values(Notebook *book, const Outputs *o) {
     loss_log_write(&book->loss_log, flags->log_loss);
     if (flags->save) safetensors_save(flags->save, book->trained, LENET_PARAMS);
     if (interrupted()) return;
-    draw_filters(o->filters, book->trained, book->test_data, try_gpu(0));
-    draw_predictions(o->predictions, book->trained, book->test_data, try_gpu(0));
-}
-
-// The same trainings on devices that compute nothing (`--backend model`): they count bytes and tell
-// the time.
-static void train_without_values(Notebook *book) {
-    const Flags *flags = &book->flags;
-    bool has_two_runs = flags->devices == 0;
-    Result one = train(book, has_two_runs ? 1 : flags->devices, flags->batch_size, flags->lr);
-    if (has_two_runs && !interrupted()) {
-        Result two = train(book, 2, flags->batch_size, flags->lr);
-        if (!interrupted() && two.t.steps > 0) {
-            putchar('\n');
-            print_bytes(&two);
-        }
-        free(two.params);
-    }
-    free(one.params);
-}
-
-static void clean_up(Notebook *book) {
-    data_iter_free(book->test_iter);
-    dataset_free(book->train_data);
-    dataset_free(book->test_data);
-    free_params(book->params, LENET_PARAMS);
-    free_params(book->trained, LENET_PARAMS);
-    loss_log_free(&book->loss_log);
+    draw_filters(filters, book->trained, book->test_data, try_gpu(0));
+    draw_predictions(predictions, book->trained, book->test_data, try_gpu(0));
 }
 
 int main(int argc, char *argv[]) {
@@ -353,8 +311,7 @@ int main(int argc, char *argv[]) {
                    "allreduce data load save log-loss csv live",
                    defaults);
     const Flags *flags = &book.flags;
-    bool has_two_runs = flags->devices == 0, with_values = flags->backend != BACKEND_MODEL;
-    book_needs_devices(has_two_runs ? 2 : flags->devices);
+    book_needs_devices(flags->devices ? flags->devices : 2);
     choose_allreduce(flags->allreduce);
     choose_graph(graph);
     if (curves) {
@@ -365,16 +322,19 @@ int main(int argc, char *argv[]) {
         return book_end();
     }
     read_images_and_parameters(&book);
-    const Machine *machine = modelled_machine(); // NULL with --machine none
-    bool with_times = machine && has_two_runs && flags->steps != 0;
-    Outputs outputs = name_outputs(with_values, with_times);
-
-    if (with_values)
-        train_with_values(&book, &outputs);
+    const Machine *machine = machine_of_epochs(flags); // NULL: no epochs are modelled
+    if (flags->backend == BACKEND_MODEL)
+        train_without_values(&book, flags, machine);
     else
-        train_without_values(&book);
-    if (with_times && !interrupted())
-        compare_modelled_epochs(machine, flags, graph, book.train_data->count, &outputs);
-    clean_up(&book);
+        train_with_values(&book, machine);
+    if (machine && !interrupted())
+        compare_modelled_epochs(machine, flags, graph, book.train_data->count);
+
+    data_iter_free(book.test_iter);
+    dataset_free(book.train_data);
+    dataset_free(book.test_data);
+    free_params(book.params, LENET_PARAMS);
+    free_params(book.trained, LENET_PARAMS);
+    loss_log_free(&book.loss_log);
     return book_end();
 }

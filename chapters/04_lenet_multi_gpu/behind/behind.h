@@ -3,7 +3,7 @@
 //
 // After a training, call result_of(); to compare two, print_comparison() (without values
 // print_bytes()). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
-// write_modelled_epochs().
+// write_modelled_epochs(). For --backend model, call train_without_values().
 #ifndef CHAPTER_04_BEHIND_H
 #define CHAPTER_04_BEHIND_H
 
@@ -61,6 +61,13 @@ typedef struct ModelledEpochs {
     EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
 } ModelledEpochs;
 
+// The machine for which a program with these flags models epochs; NULL: for none, because of
+// --machine none, because --devices asks for one training, or because --steps 0 asks for no step.
+const Machine *machine_of_epochs(const Flags *flags);
+// Tells book_check_outputs() of the CSV and the picture of these epochs, if the machine is not
+// NULL.
+void name_modelled_outputs(const Machine *machine);
+
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. `machine` is that
 // of the modelled clock, which starts again and again meanwhile, and at last for this machine;
 // times that were asked for before do not change. On 1 device up to `most`, as far as the machine
@@ -77,6 +84,12 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 // read.
 void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
                            const char *csv, const char *svg);
+
+// --backend model: the trainings of the chapter on devices that compute nothing. They count bytes
+// and tell the time. `machine` is that of machine_of_epochs().
+typedef struct Notebook Notebook; // main.c defines it, and train()
+Result train(Notebook *book, int num_gpus, int batch_size, float lr);
+void train_without_values(Notebook *book, const Flags *flags, const Machine *machine);
 
 // ---- pictures.c: what the trained LeNet looks like, and what it does ---------------------------
 

@@ -10,15 +10,18 @@
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, FAINT = {120, 120, 120},
                    WRONG = {178, 24, 43}, LINE = {200, 200, 200};
 
-enum { SIDE = 28, PIXELS = SIDE * SIDE };
+enum { SIDE = 28, PIXELS = SIDE * SIDE, IMAGES = 40 };
 
 // The first n test images in 0..1, as the network sees them.
 static Tensor *first_images(const Dataset *test, int n, Device *device) {
-    Tensor *X = tensor_new(host(), n, 1, SIDE, SIDE);
-    for (int i = 0; i < n * PIXELS; i++) X->data[i] = (float)test->images[i] / 255.0f;
+    Tensor *X = tensor_new(host(), n, 1, SIDE, SIDE), *y = tensor_new(host(), n);
+    int order[IMAGES];
+    for (int i = 0; i < n; i++) order[i] = i;
+    dataset_read(test, order, n, X->data, y->data);
     Tensor *there = tensor_to(X, device);
     synchronize(device);
     tensor_free(X);
+    tensor_free(y);
     return there;
 }
 
@@ -105,7 +108,6 @@ void draw_filters(const char *path, Tensor *const params[], const Dataset *test,
 // ---- predictions -----------------------------------------------------------------------------
 
 enum {
-    IMAGES = 40,
     COLUMNS = 8,
     ZOOM = 5,
     IMAGE = SIDE * ZOOM,
