@@ -117,7 +117,6 @@ enum { MOST_FLAGS = NUM_FLAGS + 16, MOST_QUICK = 8 };
 typedef struct Quick {
     int flag;
     const char *value;
-    char otherwise[32]; // what it is without --quick
 } Quick;
 
 typedef struct Program {
@@ -127,6 +126,7 @@ typedef struct Program {
     bool is_given[MOST_FLAGS]; // on the command line
     int num_quick;
     Quick quick[MOST_QUICK];
+    char without_quick[200]; // the values of these flags
 } Program;
 
 // The flag that is named by the first `length` letters of the text, or -1.
@@ -318,9 +318,7 @@ static bool same_letters(const char *text, const char *word) {
 // --batch_size=64 and -batch-size are meant to be --batch-size, and --learning-rate the flag with
 // that as its help.
 static const char *hint_for(const char *word, const Program *program) {
-    const char *letter = word;
-    while (*letter && *letter != '=' && !isalpha((unsigned char)*letter)) letter++;
-    for (int i = 0; i < program->num_flags && isalpha((unsigned char)*letter); i++) {
+    for (int i = 0; i < program->num_flags; i++) {
         const Flag *flag = program->flags[i];
         if (same_letters(flag->name, word) || same_letters(flag->help, word))
             return xprintf("did you mean --%s? --help lists the flags", flag->name);
@@ -375,21 +373,22 @@ static void check_backend(const Program *program) {
 // What --quick stands for ("--epochs 3 --train-size 64"), and what these flags are without it.
 static void find_quick(Program *program) {
     char *rest = given.quick_means ? xstrdup(given.quick_means) : NULL; // lives as long as we do
+    size_t n = 0;
     for (char *name; (name = strsep(&rest, " ")); program->num_quick++) {
         CHECK(program->num_quick < MOST_QUICK, "make MOST_QUICK larger");
         Quick *quick = &program->quick[program->num_quick];
         quick->flag = find_flag(program, name + 2, strlen(name + 2));
         quick->value = strsep(&rest, " ");
         CHECK(quick->flag >= 0 && quick->value, "--quick stands for flags with values");
-        snprintf(quick->otherwise, sizeof quick->otherwise, "%s",
-                 value_text(program->flags[quick->flag]));
+        n += (size_t)snprintf(program->without_quick + n, sizeof program->without_quick - n, "%s%s",
+                              n > 0 ? ", " : "", value_text(program->flags[quick->flag]));
     }
 }
 
 // "quick: 4096 training images, 3 epochs (full run: all, 10)"
 static void say_quick(const Program *program) {
-    char now[200] = "", otherwise[200] = "";
-    size_t n = 0, m = 0;
+    char now[200] = "";
+    size_t n = 0;
     for (int q = 0; q < program->num_quick; q++) {
         const Flag *flag = program->flags[program->quick[q].flag];
         const char *value = value_text(flag), *comma = q > 0 ? ", " : "";
@@ -399,12 +398,10 @@ static void say_quick(const Program *program) {
                                   flag->counts);
         else
             n += (size_t)snprintf(now + n, sizeof now - n, "%s%s %s", comma, flag->name, value);
-        m += (size_t)snprintf(otherwise + m, sizeof otherwise - m, "%s%s", comma,
-                              program->quick[q].otherwise);
     }
     for (char *at = now; (at = strchr(at, '-'));) *at = ' '; // "batch size 64"
     if (n > 0)
-        say("quick: %s (full run: %s)", now, otherwise);
+        say("quick: %s (full run: %s)", now, program->without_quick);
     else
         say("quick: this run is short anyway, so nothing is left out");
 }
