@@ -2,7 +2,7 @@
 // algorithms and protocols it takes for which vectors.
 #include "cases.h"
 
-#include "common/model/nccl_model.h"
+#include "chapters/02_get_params_and_allreduce/behind/nccl_model.h"
 
 static const NcclChoice simple_ring = {NCCL_RING, NCCL_SIMPLE};
 static const double MB = 1 << 20;

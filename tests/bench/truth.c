@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "chapters/02_get_params_and_allreduce/behind/nccl_model.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "chapters/08_many_machines/many_ranks.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/model/nccl_model.h"
 #include "common/program/modelled_run.h"
 #include "common/tensor/step_graph.h"
 #include "tests/published/csv.h"

@@ -2,7 +2,7 @@
 #include "behind.h"
 
 #include "common/book.h"
-#include "common/model/nccl_model.h"
+#include "nccl_model.h"
 #include "../allreduce.h"
 #include "../get_params.h"
 

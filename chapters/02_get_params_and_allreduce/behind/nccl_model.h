@@ -13,7 +13,7 @@
 #ifndef NCCL_MODEL_H
 #define NCCL_MODEL_H
 
-#include "machine.h"
+#include "common/model/machine.h"
 
 typedef enum { NCCL_TREE, NCCL_RING, NCCL_NVLS, NUM_NCCL_ALGORITHMS } NcclAlgorithm;
 typedef enum { NCCL_LL, NCCL_LL128, NCCL_SIMPLE, NUM_NCCL_PROTOCOLS } NcclProtocol;
