@@ -19,7 +19,8 @@ struct Wire {
     MPI_Comm comm;
     int rank, size;
     Started *under_way;
-    int n, room;
+    int n;
+    size_t room;
 };
 
 static Wire *world;
@@ -120,10 +121,7 @@ void wire_free(Wire *wire) {
 
 static MPI_Request *new_request(Wire *wire, int from, int bytes) {
     CHECK(!is_alone(wire), "who is alone sends no messages");
-    if (wire->n == wire->room) {
-        wire->room = 2 * wire->room + 8;
-        wire->under_way = xgrow(wire->under_way, (size_t)wire->room, sizeof *wire->under_way);
-    }
+    wire->under_way = xroom(wire->under_way, (size_t)wire->n, &wire->room, sizeof *wire->under_way);
     Started *started = &wire->under_way[wire->n++];
     *started = (Started){.from = from, .bytes = bytes};
     return &started->request;

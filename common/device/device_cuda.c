@@ -41,11 +41,11 @@ typedef struct Mark {
 
 typedef struct Stream {
     CudaLane lane;
-    uint64_t tickets; // given out so far
-    Mark *marks;      // those that are not known to be reached, in the order of their tickets
-    int num_marks, max_marks;
+    uint64_t tickets;   // given out so far
+    Mark *marks;        // those that are not known to be reached, in the order of their tickets
     cudaEvent_t *spare; // events that mark nothing any more
-    int num_spare, max_spare;
+    int num_marks, num_spare;
+    size_t max_marks, max_spare;
     bool recording; // a graph, which starts after ticket `before_graph`
     uint64_t before_graph;
     Piece pieces[PIECES];
@@ -257,14 +257,9 @@ static Mark *mark_of(Event event) {
 
 // Room for one more: they grow to the most that were ever on their way at once.
 static void make_room(Stream *stream) {
-    if (stream->num_marks == stream->max_marks) {
-        stream->max_marks = stream->max_marks ? 2 * stream->max_marks : 64;
-        stream->marks = xgrow(stream->marks, (size_t)stream->max_marks, sizeof(Mark));
-    }
-    if (stream->max_spare < stream->max_marks) {
-        stream->max_spare = stream->max_marks;
-        stream->spare = xgrow(stream->spare, (size_t)stream->max_spare, sizeof(cudaEvent_t));
-    }
+    size_t n = (size_t)stream->num_marks;
+    stream->marks = xroom(stream->marks, n, &stream->max_marks, sizeof(Mark));
+    stream->spare = xroom(stream->spare, n, &stream->max_spare, sizeof(cudaEvent_t));
 }
 
 static bool is_reached(cudaEvent_t event) {

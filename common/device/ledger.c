@@ -39,10 +39,7 @@ Shipments *ledger_recorded(void) {
 }
 
 static void keep(Shipments *s, Shipment shipment) {
-    if (s->count == s->room) {
-        s->room = s->room ? 2 * s->room : 64;
-        s->list = xgrow(s->list, s->room, sizeof *s->list);
-    }
+    s->list = xroom(s->list, s->count, &s->room, sizeof *s->list);
     s->list[s->count++] = shipment;
 }
 

@@ -14,7 +14,8 @@ typedef enum { MEASURED, MODELLED, TIMES } Time;
 
 typedef struct Spans {
     TraceSpan *list;
-    int count, room;
+    int count;
+    size_t room;
 } Spans;
 
 typedef struct Trace {
@@ -114,10 +115,7 @@ TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, s
 // Of a trace whose mutex is held, or that nobody else knows.
 static void add(Trace *trace, Time time, TraceSpan span, double shift) {
     Spans *spans = &trace->spans[time];
-    if (spans->count == spans->room) {
-        spans->room = spans->room ? 2 * spans->room : 256;
-        spans->list = xgrow(spans->list, (size_t)spans->room, sizeof *spans->list);
-    }
+    spans->list = xroom(spans->list, (size_t)spans->count, &spans->room, sizeof *spans->list);
     span.start += shift;
     span.end += shift;
     span.number = spans->count;

@@ -9,10 +9,7 @@
 #include <string.h>
 
 void loss_log_add(LossLog *log, long step, double loss) {
-    if (log->count == log->room) {
-        log->room = log->room ? 2 * log->room : 256;
-        log->rows = xgrow(log->rows, (size_t)log->room, sizeof *log->rows);
-    }
+    log->rows = xroom(log->rows, log->count, &log->room, sizeof *log->rows);
     log->rows[log->count++] = (struct LossLogRow){step, (float)loss};
 }
 
@@ -20,7 +17,7 @@ void loss_log_write(const LossLog *log, const char *path) {
     if (!path) return;
     OutputFile file = output_open(path);
     fprintf(file.stream, "step,loss\n");
-    for (long i = 0; i < log->count; i++)
+    for (size_t i = 0; i < log->count; i++)
         fprintf(file.stream, "%ld,%.9g\n", log->rows[i].step, (double)log->rows[i].loss);
     output_close(&file);
 }

@@ -3,8 +3,10 @@
 #ifndef LOSS_LOG_H
 #define LOSS_LOG_H
 
+#include <stddef.h>
+
 typedef struct LossLog {
-    long count, room;
+    size_t count, room;
     struct LossLogRow {
         long step;
         float loss;
