@@ -22,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-const bool nccl_is_built = true;
 _Static_assert(sizeof(ncclUniqueId) == NCCL_ID_BYTES, "as nccl.h says");
 
 // ## The library

@@ -18,8 +18,6 @@
 
 #include "common/device/device.h"
 
-extern const bool nccl_is_built;
-
 // What this process brings along: the library's version, and a name of each of its GPUs that no
 // other GPU has, on whatever host: "2.28.9 NAME NAME"; or "!" and why they cannot exchange by NCCL.
 // Loads the library. free() it.

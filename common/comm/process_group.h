@@ -35,8 +35,6 @@ typedef struct DistOptions {
 
 // Whether this program was built with MPI; without, it is one rank alone.
 bool dist_is_mpi_available(void);
-// Whether it was built with NCCL.
-bool dist_is_nccl_available(void);
 
 // To be called before anything is said and before the command line is read: what a launcher has
 // started as rank 1 or more keeps its standard output to itself, and lets rank 0 say what is wrong

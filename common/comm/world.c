@@ -34,7 +34,6 @@ double group_timeout(void) { return world.timeout; }
 bool group_hosts_are_known(void) { return world.host_numbers; }
 
 bool dist_is_mpi_available(void) { return transport_is_mpi; }
-bool dist_is_nccl_available(void) { return nccl_is_built; }
 bool dist_is_initialized(void) { return world.all; }
 int dist_get_rank(void) { return group_or_all(NULL)->rank; }
 int dist_get_world_size(void) { return group_or_all(NULL)->size; }

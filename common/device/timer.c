@@ -23,8 +23,6 @@ double timer_stop(Timer *timer) {
     return seconds;
 }
 
-double timer_avg(const Timer *timer) { return timer->count ? timer->sum / timer->count : 0; }
-
 double timer_modelled_avg(const Timer *timer) {
     if (isnan(modelled_now())) return NAN;
     return timer->count ? timer->modelled_sum / timer->count : 0;

@@ -209,7 +209,7 @@ Route machine_route(const Machine *machine, int from, int to) {
 // ---- the table -------------------------------------------------------------------------------
 
 static void print_machine(FILE *out, const Machine *machine) {
-    static const char *const kinds[NUM_LINK_KINDS] = {"switch", "PCIe", "by host", "mesh"};
+    static const char *const kinds[] = {"switch", "PCIe", "by host", "mesh"};
     const double no_device_has = 1e18; // FLOP/s: files write more than this for "no limit"
     char fp32[32] = "no limit", link[32] = "-", network[32] = "-";
     if (machine->fp32 < no_device_has) snprintf(fp32, sizeof fp32, "%.3g", machine->fp32 / 1e12);

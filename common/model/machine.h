@@ -53,7 +53,6 @@ typedef enum {
     LINKS_TREE,   // by PCIe: some devices share a root port, and roots are connected
     LINKS_HOST,   // by PCIe to the host's memory and back: devices without peer-to-peer access
     LINKS_MESH,   // between the pairs that the file names; all other pairs by PCIe
-    NUM_LINK_KINDS
 } LinkKind;
 
 // A path that bytes take. Times in seconds, rates in bytes per second, each way.
@@ -123,11 +122,11 @@ int devices_that_fit(int threads);
 
 // The same machine, but parts of it cost nothing: the time that a step then saves is what those
 // parts cost. Stop the clock before the returned machine goes out of scope.
-typedef enum {
+enum {
     FREE_MEMORY = 1,  // a device has as much as it needs
     FREE_LINKS = 2,   // copies take no time
     FREE_DEVICES = 4, // kernels take no time: only the hosts, which launch them, do
-} FreePart;
+};
 Machine machine_with_free(const Machine *machine, unsigned parts); // FREE_LINKS | FREE_DEVICES
 
 // How many devices it can have: those of its host, or any number where hosts have network cards.
