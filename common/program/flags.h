@@ -34,62 +34,56 @@ typedef struct Flag {
     const char *counts;    // integers: what they count, "epochs"
 } Flag;
 
-// The flags that chapters share.
+// The flags that chapters share: batch_size is the value of --batch-size. A text without a default
+// is NULL if it was not given.
 typedef struct Flags {
-    int devices;                        // --devices K; 0: what the chapter does by itself
-    BackendChoice backend;              // --backend auto|cpu|cuda|inline|model
-    int threads;                        // --threads T; 0: all cores
-    int threads_per_device;             // --threads-per-device T; 0: they share the cores
-    const char *machine;                // --machine NAME|FILE|this|list|print:NAME|none
-    const char *memory;                 // --memory SIZE, see devices_limit_memory(); NULL: no limit
-    bool tf32;                          // --tf32, see allow_tf32()
-    int batch_size;                     // --batch-size
-    float lr;                           // --lr
-    int epochs;                         // --epochs
-    uint64_t seed;                      // --seed
-    int train_size;                     // --train-size N; 0: all images
-    int test_size;                      // --test-size N; 0: all images
-    int steps;                          // --steps N; -1: no limit
-    bool shuffle;                       // off with --no-shuffle
-    bool live;                          // --live
-    const char *allreduce;              // --allreduce star|sharded|ring|tree, see chapter 2
-    bool quick;                         // --quick
-    const char *quick_means;            // "--epochs 3 --seeds 4": what --quick stands for
-    const char *next;                   // "make run-05": what to run after this program
-    bool of_ranks;                      // several processes may run the program together
-    const Flag *own;                    // the program's own flags, {0} last; NULL: it has none
-    const char *checkpoint, *resume;    // --checkpoint F --resume F; NULL: no
-    const char *data;                   // --data DIR; NULL: see fashion_mnist_open()
-    const char *load, *save, *log_loss; // --load F --save F --log-loss F; NULL: no
-    const char *csv;                    // --csv F; NULL: DIR/PROGRAM.csv
-    const char *out;                    // --out DIR
-    const char *trace, *timeline;       // --trace F --timeline F; NULL: no
-    bool predict;                       // --predict, see predict.h
+    int devices; // 0: what the chapter does by itself
+    BackendChoice backend;
+    int threads;            // 0: all cores
+    int threads_per_device; // 0: they share the cores
+    const char *machine;
+    const char *memory; // see devices_limit_memory()
+    bool tf32;          // see allow_tf32()
+    int batch_size, epochs;
+    float lr;
+    uint64_t seed;
+    int train_size, test_size; // 0: all images
+    int steps;                 // -1: no limit
+    bool shuffle;              // off with --no-shuffle
+    bool live, quick;
+    const char *allreduce; // see chapter 2
+    const char *checkpoint, *resume, *load, *save, *log_loss, *trace, *timeline;
+    const char *data; // NULL: see fashion_mnist_open()
+    const char *csv;  // NULL: DIR/PROGRAM.csv
+    const char *out;
+    bool predict; // see predict.h
+    // What the program says of itself.
+    const char *quick_means; // "--epochs 3 --seeds 4": what --quick stands for; NULL: see below
+    const char *next;        // "make run-05": what to run after this program
+    bool of_ranks;           // several processes may run it together
+    const Flag *own;         // its own flags, {0} last; NULL: it has none
 } Flags;
 
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
 // Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
-// besides --backend, --threads, --threads-per-device, --machine, --memory, --tf32, --quick, --out,
-// --trace, --timeline, --predict and --help, which all programs have. Values are given as --lr 0.1
-// or --lr=0.1. A wrong flag or value ends the program with status 2 before it does anything. So
-// does a flag that needs values (--load, --save, --log-loss, --live, --checkpoint, --resume)
-// together with --backend model.
+// besides those that all programs have (see `all_have` in flags.c). Values are given as --lr 0.1 or
+// --lr=0.1. A wrong flag or value ends the program with status 2 before it does anything. So does a
+// flag that needs values (`about_values`) together with --backend model.
 //
 // --help prints `about`, the flags that most people use, three examples and the other flags, each
 // with its default, or the value given earlier on the command line, and ends the program with
 // status 0. It leaves out a flag that changes nothing here: "-machine" among the names says so.
 //
 // --quick is for classrooms: the run takes at most a minute on two free cores and still makes the
-// program's point. It stands for the flags in defaults.quick_means, except where the command line
-// sets them. A line of output says what is smaller than in the full run. A program with `quick`
-// among its names does both itself. If quick_means is NULL, the program is that quick anyway.
+// program's point. Flags on the command line win over those that it stands for. A line of output
+// says what is smaller than in the full run. A program with `quick` among its names does both
+// itself. If quick_means is NULL, the program is that quick anyway.
 //
-// --machine chooses the machine of the modelled clock (common/model/machine.h): a built-in one, one
-// described in a file, or this computer (`this`), which is measured first: see machine_this().
-// --machine list shows those that are built in, and --machine print:NAME the file of one, or of
-// this, to be saved and changed; both end the program.
+// --machine chooses the machine of the modelled clock (common/model/machine.h): by its name, by its
+// file, or `this` computer, which is measured first (machine_this()). `list` and `print:NAME` print
+// the built-in ones and the file of one, and end the program.
 //
 // Also calls set_program_name(), catch_interrupts(), predict_enable() and devices_init(), and
 // starts the modelled clock of --machine.
