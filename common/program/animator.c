@@ -85,19 +85,18 @@ Animator *animator_new(const char *csv, const char *png, const char *script, boo
     return a;
 }
 
-static char *text_of(const Row *row) {
-    return xprintf("%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
-                   row->test_acc, row->seconds);
+static void print_rows(const Animator *a, int first, FILE *out) {
+    for (int i = first; i < a->num_rows; i++) {
+        const Row *row = &a->rows[i];
+        fprintf(out, "%d,%g,%.6f,%.4f,%.3f\n", row->devices, row->epoch, row->train_loss,
+                row->test_acc, row->seconds);
+    }
 }
 
 static void write_rows(const Animator *a, const char *path, int first) {
     OutputFile file = output_open(path);
     if (first == 0) fprintf(file.stream, "devices,epoch,train_loss,test_acc,seconds\n");
-    for (int i = first; i < a->num_rows; i++) {
-        char *line = text_of(&a->rows[i]);
-        fputs(line, file.stream);
-        free(line);
-    }
+    print_rows(a, first, file.stream);
     output_close(&file);
 }
 
@@ -120,13 +119,11 @@ static void add_row(Animator *a, Row row) {
 }
 
 char *animator_rows(const Animator *a) {
-    char *text = xstrdup("");
-    for (int i = 0; i < a->num_rows; i++) {
-        char *line = text_of(&a->rows[i]), *longer = xprintf("%s%s", text, line);
-        free(line);
-        free(text);
-        text = longer;
-    }
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out) print_rows(a, 0, out);
+    if (!out || fclose(out) != 0) die("close other programs", "there is no memory for the curves");
     return text;
 }
 
