@@ -834,6 +834,7 @@ static void check_threads(KernelId kernel, int threads, uint64_t *hashes, int *a
     if (threads == 1 && (*alone == 0 || count < *alone)) *alone = count;
     if (threads > 1 && WITH_OPENMP && !has_one_thread[kernel] && count <= *alone)
         fail_msg("%s uses one thread of %d", kernel_name(kernel), threads);
+    device_free(device, there);
 }
 
 static void test_same_bits_for_any_number_of_threads(void **state) {

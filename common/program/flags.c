@@ -372,7 +372,10 @@ static void check_backend(const Program *program) {
 
 // What --quick stands for ("--epochs 3 --train-size 64"), and what these flags are without it.
 static void find_quick(Program *program) {
-    char *rest = given.quick_means ? xstrdup(given.quick_means) : NULL; // lives as long as we do
+    static char *words; // values point into it
+    free(words);
+    words = given.quick_means ? xstrdup(given.quick_means) : NULL;
+    char *rest = words;
     size_t n = 0;
     for (char *name; (name = strsep(&rest, " ")); program->num_quick++) {
         CHECK(program->num_quick < MOST_QUICK, "make MOST_QUICK larger");
