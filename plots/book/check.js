@@ -156,7 +156,7 @@ async function checkRun(page, output) {
     }
     const { flags, by } = output.dataset, trains = flags.includes("--train-size"); // the others end too soon to be stopped
     const good = await run(trains ? "--train-size 256 --test-size 100 --epochs 1 --batch-size 64" : flags);
-    if (!/^0: [^]*\n[^]*came out: /.test(good)) fault(page, by + ": its program does not run: " + good.slice(0, 200));
+    if (!/^0: [^]*\n[^]*came out: /.test(good)) fault(page, by + ": its program does not run: " + good.slice(-300));
     const bad = await run("--wrong");
     if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, by + ": a wrong flag is not refused: " + bad.slice(0, 200));
     if (!trains) return;
