@@ -18,7 +18,7 @@ Grouped grouped(uint64_t number);
 // 65536 as "64 KiB": in MiB, KiB or bytes.
 Grouped binary_size(size_t bytes);
 
-// With as many digits as tell it from all others: "0.1", "0.100000009". free() it.
+// With the fewest digits (6 to 9) that give this number back: "0.1", "0.100000009". free() it.
 char *xshortest(float number);
 
 #endif

@@ -1,6 +1,6 @@
-// ledger.h: who sent how many bytes to whom. To count what a piece of work moves, call
-// ledger_reset(), enqueue the work, and ask; nobody has to wait, for copies are entered when they
-// are enqueued.
+// ledger.h: how many bytes each device sent to every other. To count what a piece of work moves,
+// call ledger_reset(), enqueue the work, and ask; nobody has to wait, because copies are entered
+// when they are enqueued.
 #ifndef LEDGER_H
 #define LEDGER_H
 

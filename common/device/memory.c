@@ -154,7 +154,7 @@ char *memory_uses(const Device *device, MemoryUse end) {
     return text ? text : xstrdup("nothing");
 }
 
-// ---- who uses them -----------------------------------------------------------------------------
+// ---- which queues use them ---------------------------------------------------------------------
 
 void memory_used_until(Device *device, const void *address, Event event) {
     Allocation *a = allocation_of(device, address);

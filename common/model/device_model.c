@@ -25,12 +25,12 @@ static void model_close(Queue *queue) { free(queue->work); }
 
 // ---- memory ----------------------------------------------------------------------------------
 
-// Addresses at which no program has memory, so who reads or writes there by mistake is stopped at
-// once. As floats they are 2^64 and more, or negative: queue.c looks for addresses among a kernel's
-// arguments, and is to find no number there.
+// No program has memory at these addresses, so a read or write there by mistake ends the program.
+// As floats they are 2^64 and more, or negative, because queue.c looks for addresses among a
+// kernel's arguments and must not take a number for one.
 //
-// Of 64 bits there are enough for each device to have some of its own. Of 32 bits all devices have
-// the same ones; what is where is asked of one device (memory.h).
+// With 64 bits each device has its own range. With 32 bits all devices share one range, and an
+// address is looked up among one device's allocations (memory.h).
 static const bool FEW = sizeof(void *) <= 4;
 
 static uint64_t first_address(const Device *device) {

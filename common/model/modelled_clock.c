@@ -1,4 +1,4 @@
-// modelled_clock.c: is told by the device layer of all work (modelled_hooks.h), reckons what it
+// modelled_clock.c: hears of all work from the device layer (modelled_hooks.h), computes what it
 // takes on the machine, and hands it to the simulation.
 #include "modelled_clock.h"
 #include "common/base/error.h"

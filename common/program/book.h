@@ -22,7 +22,7 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
 // of the modelled clock cannot have them.
 void book_needs_devices(int count);
 
-// Whether the program can use so many devices: the machine of the modelled clock may have fewer.
+// Whether the program can use this many devices: the machine of the modelled clock may have fewer.
 bool book_can_use_devices(int count);
 // How many devices the program uses: as many as were asked for with --devices or, if none (0), the
 // usual number, or `fewer` if the machine cannot have so many. die_usage()s as

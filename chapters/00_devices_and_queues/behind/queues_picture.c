@@ -28,7 +28,7 @@ void draw_queues(const char *path, Job *job, void (*prepare)(Job *job), const Sh
         if (here.count) measured[num_measured++] = timeline(here, here.name, shown[i].name);
         if (there.count) modelled[num_modelled++] = timeline(there, there.name, shown[i].name);
     }
-    // Below each other, the modelled ones on a scale of their own.
+    // One below the other; the modelled ones have their own scale.
     modelled[0].own_scale = true;
     for (int i = 0; i < num_modelled; i++) measured[num_measured++] = modelled[i];
     timelines_draw(path, "The queues of the devices", "the host began to enqueue", measured,
