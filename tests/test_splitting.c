@@ -367,7 +367,7 @@ static const char *const FREE_LAUNCHES =
 // With equal stages it is the formula; with others, what these stages make of it, and not less.
 static void check_bubble(const Network *network, int k, int m) {
     Problem problem = problem_to_model(network, 64, m);
-    Recorded r = record_modelled(&problem, &across_layers, k);
+    Recorded r = record_step(&problem, &across_layers, k);
     double bubble = idle_share(&r), stages = stage_bubble(&r, m), equal = equal_bubble(k, m);
     if (!(fabs(bubble - stages) <= 1e-9) || !(bubble >= equal - 1e-9) ||
         (network == &wide_network && !(bubble <= equal + 1e-9)))

@@ -57,8 +57,7 @@ static void print_head(void) {
 
 static Recorded one_bubble(const Problem *problem, int k) {
     int m = problem->microbatches;
-    Recorded r = problem->only_time ? record_modelled(problem, &across_layers, k)
-                                    : record_step(problem, &across_layers, k);
+    Recorded r = record_step(problem, &across_layers, k);
     double idle = idle_share(&r), ms = 1e3 * recorded_seconds(&r);
     char *kind = recorded_kind(&r);
     printf("%-18s %2d %3d %12.1f%% %12.1f%% %10.1f%% %8.3g\n", problem->network->name, k, m,
@@ -74,8 +73,7 @@ static Recorded one_bubble(const Problem *problem, int k) {
 // many there are.
 static int bubbles_of(Problem problem, int k, Recorded steps[]) {
     int n = 0, images = problem.X->shape[0];
-    if (k > network_pieces(problem.network)) return 0;
-    if (problem.only_time && !problem_can_be_modelled(&problem, &across_layers, k)) return 0;
+    if (!problem_fits(&problem, &across_layers, k)) return 0;
     for (int m = 1; m <= MOST_MICROBATCHES && m <= images; m *= 2) {
         problem.microbatches = m;
         steps[n++] = one_bubble(&problem, k);
@@ -149,8 +147,7 @@ double model_bubble(int k) {
     Problem wide = problem_to_model(&wide_network, IMAGES, 1);
     Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
     double idle = NAN;
-    if (problem_can_be_modelled(&wide, &across_layers, k) ||
-        problem_can_be_modelled(&alexnet, &across_layers, k)) {
+    if (problem_fits(&wide, &across_layers, k) || problem_fits(&alexnet, &across_layers, k)) {
         say("\nModelled on %s: the idle share of a pipeline of %d devices; %d images, of AlexNet "
             "%d",
             modelled_machine_name(), k, IMAGES, IMAGES_OF_ALEXNET);

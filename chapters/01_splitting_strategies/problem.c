@@ -51,9 +51,11 @@ static double memory_with_room(const Problem *problem, const Strategy *strategy,
     return 1.2 * most + received;
 }
 
-bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k) {
+bool problem_fits(const Problem *problem, const Strategy *strategy, int k) {
+    if (k > strategy->most_devices(problem->network)) return false;
+    if (!problem->only_time) return true;
     const Machine *machine = modelled_machine();
-    return machine && k <= strategy->most_devices(problem->network) && book_can_use_devices(k) &&
+    return machine && book_can_use_devices(k) &&
            memory_with_room(problem, strategy, k) <= machine->memory;
 }
 

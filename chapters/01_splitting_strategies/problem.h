@@ -25,8 +25,9 @@ Problem problem_of_lenet(const Flags *flags);
 // clock; for problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);
 void problem_free(Problem *problem);
-// Whether the machine of the modelled clock has k devices, with memory enough for it.
-bool problem_can_be_modelled(const Problem *problem, const Strategy *strategy, int k);
+// Whether the strategy can use k devices for it. For a problem_to_model(), the machine of the
+// modelled clock must have so many, with memory enough.
+bool problem_fits(const Problem *problem, const Strategy *strategy, int k);
 
 // The network spread over the devices 0..k-1, which share the cores; for spread_close().
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k);

@@ -22,8 +22,7 @@ static void add_row(Table *t, const char *way, const Problem *problem, const Str
     table_numbers(t, megabytes(memory.params), megabytes(memory.activations),
                   megabytes(memory.both), megabytes(s->bytes_moved(network, k, n, m)),
                   s->syncs(network, k, m), busiest_share(s, network, k, n),
-                  problem_can_be_modelled(problem, s, k) ? 1e3 * modelled_step(problem, s, k)
-                                                         : NAN);
+                  problem_fits(problem, s, k) ? 1e3 * modelled_step(problem, s, k) : NAN);
 }
 
 static void add_costs(Table *t, const Network *network, int n, int m) {
@@ -98,7 +97,7 @@ static void write_curve(FILE *csv, const char *machine, const Problem *problem,
                         const Strategy *strategy, Point *best) {
     int most = most_devices(strategy, problem->network);
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
-        if (!problem_can_be_modelled(problem, strategy, k)) continue;
+        if (!problem_fits(problem, strategy, k)) continue;
         Point p = {strategy, k, modelled_step(problem, strategy, k)};
         fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
                 p.seconds);

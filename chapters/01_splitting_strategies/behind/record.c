@@ -24,8 +24,22 @@ static Recorded record_once(const Problem *problem, Spread *s) {
     return r;
 }
 
+static Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k) {
+    Recorded r = {.machine = modelled_machine_name(), .strategy = strategy, .k = k};
+    int none;
+    Spread *s = problem_spread(problem, strategy, k);
+    memcpy(r.devices, s->devices, sizeof r.devices);
+    trace_begin_models();
+    problem_step(problem, s);
+    free(trace_end(&none)); // nothing was computed
+    r.spans = trace_modelled(&r.count);
+    spread_close(s);
+    return r;
+}
+
 Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
     enum { RUNS = 9 };
+    if (problem->only_time) return record_modelled(problem, strategy, k);
     Spread *s = problem_spread(problem, strategy, k);
     problem_step(problem, s); // the first touches new memory
     Recorded best = record_once(problem, s);
@@ -37,19 +51,6 @@ Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
     }
     spread_close(s);
     return best;
-}
-
-Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k) {
-    Recorded r = {.machine = modelled_machine_name(), .strategy = strategy, .k = k};
-    int none;
-    Spread *s = problem_spread(problem, strategy, k);
-    memcpy(r.devices, s->devices, sizeof r.devices);
-    trace_begin_models();
-    problem_step(problem, s);
-    free(trace_end(&none)); // nothing was computed
-    r.spans = trace_modelled(&r.count);
-    spread_close(s);
-    return r;
 }
 
 void recorded_free(Recorded *r) {

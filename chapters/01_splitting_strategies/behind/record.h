@@ -1,7 +1,6 @@
 // record.h: a step as it was traced: which device computed what, and when.
 //
-// To get a step that this computer computes, call record_step(); for one on the modelled machine,
-// record_modelled(). Give both back to recorded_free().
+// To get a step, call record_step(); give it back to recorded_free().
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -19,10 +18,9 @@ typedef struct Recorded {
     Device *devices[MAX_DEVICES];
 } Recorded;
 
-// Measured: the shortest of several steps, the one that other programs disturbed least.
+// The step of a problem_to_model() is modelled, on the machine of the modelled clock. Any other is
+// measured: it is the shortest of several, the one that other programs disturbed least.
 Recorded record_step(const Problem *problem, const Strategy *strategy, int k);
-// Modelled: a step of a problem_to_model(), on the machine of the modelled clock.
-Recorded record_modelled(const Problem *problem, const Strategy *strategy, int k);
 void recorded_free(Recorded *r);
 
 // "measured here", "modelled on dgx-a100"; free() it.

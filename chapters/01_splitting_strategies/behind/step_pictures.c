@@ -30,10 +30,8 @@ static char *title_of(const Recorded *r, const Problem *problem) {
 // Adds the three ways to `steps`, all measured or all modelled; returns how many there are then.
 static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
     for (int i = 0; i < NUM_STRATEGIES; i++) {
-        if (k > strategies[i]->most_devices(problem->network)) continue;
-        if (problem->only_time && !problem_can_be_modelled(problem, strategies[i], k)) continue;
-        Recorded r = problem->only_time ? record_modelled(problem, strategies[i], k)
-                                        : record_step(problem, strategies[i], k);
+        if (!problem_fits(problem, strategies[i], k)) continue;
+        Recorded r = record_step(problem, strategies[i], k);
         r.title = title_of(&r, problem);
         steps[n++] = r;
     }

@@ -32,7 +32,7 @@ typedef struct Figures {
 } Figures;
 
 static void model_run(const Problem *problem, const Strategy *strategy, int k, Run *r) {
-    Recorded step = record_modelled(problem, strategy, k);
+    Recorded step = record_step(problem, strategy, k);
     r->ms = 1e3 * recorded_seconds(&step);
     r->idle = idle_share(&step);
     recorded_free(&step);
