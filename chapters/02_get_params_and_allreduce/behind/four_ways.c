@@ -129,7 +129,8 @@ static double write_time(const Figures *figures, const Allreduce *a, int k, size
 void model_up_to_1024_devices(const Figures *figures) {
     const Machine *machine = figures->machine;
     static const size_t sizes[] = {8 << 10, 160 * 1000 * 1000};
-    for (int k = 2; machine && machine->cards > 0 && k <= MAX_DEVICES; k *= 2)
+    if (!machine || machine->cards == 0) return;
+    for (int k = 2; k <= MAX_DEVICES; k *= 2)
         for (int w = 0; w < NUM_WAYS; w++)
             for (int s = 0; s < 2; s++) {
                 Allreduce a = way(w);
@@ -147,23 +148,22 @@ void model_curves(const Figures *figures, int k) {
 
 // On a machine where only starts take time, a second each, seconds are starts of the busiest host.
 static double count_starts(const Machine *machine, const Allreduce *a, int k) {
-    if (!machine) return NAN;
     Machine counting = machine_with_free(machine, FREE_LINKS | FREE_DEVICES);
     counting.launch = 1;
     return round(modelled_allreduce(&counting, a->run, k, LENET_FLOATS));
 }
 
 static void add_way(Table *t, const Figures *figures, const Allreduce *a, int k, uint64_t busiest) {
-    const Machine *machine = figures->machine;
-    double shortest = NAN, longest = NAN;
-    for (size_t bytes = SMALLEST; machine && bytes <= LARGEST; bytes *= 4) {
-        longest = write_time(figures, a, k, bytes);
-        if (bytes == SMALLEST) shortest = longest;
+    double starts = NAN, shortest = NAN, longest = NAN; // without a machine
+    if (figures->machine) {
+        starts = count_starts(figures->machine, a, k);
+        shortest = write_time(figures, a, k, SMALLEST);
+        for (size_t bytes = 4 * SMALLEST; bytes <= LARGEST; bytes *= 4)
+            longest = write_time(figures, a, k, bytes);
     }
     table_text(t, "%s", a->name);
     table_text(t, "%d of %s", a->steps(k), a->in_parts ? "N/k" : "N");
-    table_numbers(t, (double)busiest, (double)busiest / N, count_starts(machine, a, k), shortest,
-                  longest);
+    table_numbers(t, (double)busiest, (double)busiest / N, starts, shortest, longest);
 }
 
 // The table. Clears *right as busiest_sends() does. Returns on which numbers of devices that was
