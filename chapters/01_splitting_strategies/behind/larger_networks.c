@@ -124,7 +124,14 @@ static void write_model(const char *csv, Point best[NUM_NETWORKS][NUM_MACHINES])
     output_close(&file);
 }
 
-static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
+void many_devices(void) {
+    const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
+    Point best[NUM_NETWORKS][NUM_MACHINES];
+    write_model(csv, best);
+    if (is_written_directly(csv)) { // what went into a pipe or to the screen cannot be drawn
+        say("\nModelled, not measured, on up to 128 devices: the figures stand above");
+        return;
+    }
     printf(
         "\nThe fastest step of all, modelled, on up to 128 devices; %d images, %d microbatches\n\n",
         IMAGES, MICROBATCHES);
@@ -137,17 +144,6 @@ static void print_best(Point best[NUM_NETWORKS][NUM_MACHINES]) {
             table_numbers(&t, best[a][b].seconds, best[a][b].k);
             table_text(&t, "%s", best[a][b].strategy->name);
         }
-}
-
-void many_devices(void) {
-    const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
-    Point best[NUM_NETWORKS][NUM_MACHINES];
-    write_model(csv, best);
-    if (is_written_directly(csv)) { // what went into a pipe or to the screen cannot be drawn
-        say("\nModelled, not measured, on up to 128 devices: the figures stand above");
-        return;
-    }
-    print_best(best);
     if (plot_draw(png, "splitting_model.gp", csv))
         say("\nModelled, not measured, on up to 128 devices: %s", png);
     say("figures: %s", csv);

@@ -38,15 +38,6 @@ static int record_ways(const Problem *problem, int k, Recorded steps[], int n) {
     return n;
 }
 
-// Of the modelled steps only: they are the same in every run.
-static void print_idle(const Problem *problem, const Recorded steps[], int n) {
-    for (int i = 0; i < n; i++)
-        if (steps[i].machine)
-            printf("  %s %-14s %5.3g ms on %s, idle %2.0f%%\n", problem->network->name,
-                   steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]), steps[i].machine,
-                   100 * unused_share(&steps[i]));
-}
-
 void show_timeline(const Problem *measured, const Problem *modelled, int k) {
     Recorded steps[2 * NUM_STRATEGIES];
     int n = measured ? record_ways(measured, k, steps, 0) : 0;
@@ -56,8 +47,13 @@ void show_timeline(const Problem *measured, const Problem *modelled, int k) {
                 n > 0 && !steps[0].machine && crowded(k) ? " (here they share too few cores)" : "");
     char *suffix = xprintf("_timeline_%d.png", k);
     if (n > 0) draw_steps(suffix, heading, steps, n);
-    print_idle(modelled, steps, n);
-    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
+    for (int i = 0; i < n; i++) {
+        if (steps[i].machine) // the measured steps differ from run to run
+            printf("  %s %-14s %5.3g ms on %s, idle %2.0f%%\n", modelled->network->name,
+                   steps[i].strategy->name, 1e3 * recorded_seconds(&steps[i]), steps[i].machine,
+                   100 * unused_share(&steps[i]));
+        recorded_free(&steps[i]);
+    }
     free(heading);
     free(suffix);
 }

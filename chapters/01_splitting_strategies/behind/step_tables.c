@@ -29,34 +29,34 @@ static void print_most_and_all(const StepTable *t, const char *what, Bytes *most
     }
 }
 
-// Why the three ways need different memory on one device already.
-static void print_kinds(const StepTable *t, const Problem *problem) {
-    printf("\n");
-    Table table = TABLE(NULL, WORDS("On one device, MB", 14), FIXED("all", 2), FIXED("outputs", 2),
-                        FIXED("gradients", 2), FIXED("gathered", 2), FIXED("the rest", 2));
-    for (int i = 0; i < NUM_STRATEGIES; i++) {
-        Memory m = memory_of(strategies[i], problem->network, 1, problem->X->shape[0],
-                             problem->microbatches);
-        double all = t->of[i][0].most_activations;
-        table_text(&table, "%s", strategies[i]->name);
-        table_numbers(&table, megabytes(all), megabytes(m.outputs), megabytes(m.gradients),
-                      megabytes(m.copies), megabytes(all - m.activations));
-    }
-}
-
-static double kept_by(const Layer *layer, const Problem *problem) {
-    return problem->X->shape[0] * layer_kept(layer) * sizeof(float);
-}
-
 static double activations_left(const StepTable *t, int i, int j) {
     return 100 * t->of[i][j].most_activations / t->of[i][0].most_activations;
 }
 
-static void explain_memory(const StepTable *t, const Problem *problem) {
+void print_memory(const StepTable *t, const Problem *problem) {
     const Network *network = problem->network;
-    const Layer *most = &network->layers[0];
+    int n = problem->X->shape[0], m = problem->microbatches;
+    printf("\nWhat a step holds, MB (10^6 bytes); %d images, %d microbatches\n\n", n, m);
+    print_most_and_all(t, "parameters", most_params, all_params);
+    printf("\n");
+    print_most_and_all(t, "activations", most_activations, all_activations);
+
+    // Why the three ways need different memory on one device already
+    printf("\n");
+    Table table = TABLE(NULL, WORDS("On one device, MB", 14), FIXED("all", 2), FIXED("outputs", 2),
+                        FIXED("gradients", 2), FIXED("gathered", 2), FIXED("the rest", 2));
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        Memory memory = memory_of(strategies[i], network, 1, n, m);
+        double all = t->of[i][0].most_activations;
+        table_text(&table, "%s", strategies[i]->name);
+        table_numbers(&table, megabytes(all), megabytes(memory.outputs),
+                      megabytes(memory.gradients), megabytes(memory.copies),
+                      megabytes(all - memory.activations));
+    }
+
     int j = t->num_ks - 1;
     if (j == 0 || !t->of[0][j].k) return;
+    const Layer *most = &network->layers[0];
     for (int l = 1; l < network->num_layers; l++)
         if (layer_kept(&network->layers[l]) > layer_kept(most)) most = &network->layers[l];
     say("\nOn %d devices the one with the most activations has %.0f%% of those of one device "
@@ -67,18 +67,8 @@ static void explain_memory(const StepTable *t, const Problem *problem) {
         "images, gradients of one microbatch, and those that the next device sends back. The sum "
         "over all devices grows, because what crosses a boundary is held on both sides. Within "
         "layers, every device has the gathered copies.",
-        megabytes(t->of[0][0].most_activations), most->name, megabytes(kept_by(most, problem)),
-        megabytes(t->of[0][j].most_activations));
-}
-
-void print_memory(const StepTable *t, const Problem *problem) {
-    printf("\nWhat a step holds, MB (10^6 bytes); %d images, %d microbatches\n\n",
-           problem->X->shape[0], problem->microbatches);
-    print_most_and_all(t, "parameters", most_params, all_params);
-    printf("\n");
-    print_most_and_all(t, "activations", most_activations, all_activations);
-    print_kinds(t, problem);
-    explain_memory(t, problem);
+        megabytes(t->of[0][0].most_activations), most->name,
+        megabytes(n * layer_kept(most) * sizeof(float)), megabytes(t->of[0][j].most_activations));
 }
 
 // ---- bytes and synchronization points --------------------------------------------------------
@@ -117,12 +107,13 @@ void print_seconds(const StepTable *t) {
     const StepCosts *last = &t->of[NUM_STRATEGIES - 1][t->num_ks - 1];
     const Machine *machine = modelled_machine();
     bool is_measured = !isnan(last->measured);
-    printf("\nHow long a step takes, ms%s%s%s\n\n", is_measured ? "; measured here" : "",
-           machine ? "; modelled on " : "", machine ? machine->name : "");
+    printf("\nHow long a step takes, ms%s", is_measured ? "; measured here" : "");
+    if (machine) printf("; modelled on %s", machine->name);
+    printf("\n\n");
     Table table =
         TABLE(NULL, WORDS("", 14),
               DIGITS(is_measured ? "here, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks),
-              DIGITS(machine ? "modelled, k=%d" : NULL, 3, .count = t->num_ks, .of = t->ks));
+              DIGITS("modelled, k=%d", 3, .count = t->num_ks, .of = t->ks, .modelled = true));
     for (int i = 0; i < NUM_STRATEGIES; i++) {
         table_text(&table, "%s", strategies[i]->name);
         for (int j = 0; j < t->num_ks; j++)

@@ -52,9 +52,16 @@ static void draw_shard(Picture *p, const Tensor *X_shard, int first, Color color
     free(images);
 }
 
-static void draw_shards(const char *path, Tensor *const X_shards[], int rows, int k) {
+void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k) {
+    Device *devices[MAX_DEVICES];
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    open_step(devices, k);
+    split_batch(X, y, devices, k, X_shards, y_shards);
+    check_shards(X, y, X_shards, y_shards, k);
+
+    int rows = X->shape[0], first = 0;
     int top = TITLE + (k + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS * LEGEND_STEP + 20;
-    int height = top + (rows + COLUMNS - 1) / COLUMNS * STEP_Y + 12, first = 0;
+    int height = top + (rows + COLUMNS - 1) / COLUMNS * STEP_Y + 12;
     Picture p = picture_new(2 * MARGIN + COLUMNS * STEP_X - 8, height, WHITE);
     char title[80];
     snprintf(title, sizeof title, "A minibatch of %d images, split over %d device%s", rows, k,
@@ -67,13 +74,4 @@ static void draw_shards(const char *path, Tensor *const X_shards[], int rows, in
     }
     picture_save(&p, path);
     picture_free(&p);
-}
-
-void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k) {
-    Device *devices[MAX_DEVICES];
-    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
-    open_step(devices, k);
-    split_batch(X, y, devices, k, X_shards, y_shards);
-    check_shards(X, y, X_shards, y_shards, k);
-    draw_shards(path, X_shards, X->shape[0], k);
 }

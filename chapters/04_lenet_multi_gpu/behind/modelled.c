@@ -145,17 +145,6 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     return t;
 }
 
-static void draw_steps_of(const Machine *machine, const char *path, int k, int batch_size) {
-    Timeline steps[NUM_WAYS];
-    char *heading = xprintf("A step of %d images on %d devices", batch_size, k);
-    choose_graph("off");
-    for (int way = 0; way < NUM_WAYS; way++)
-        steps[way] = timeline_of_step(machine, (Way)way, k, batch_size);
-    timelines_draw(path, heading, "the first copy began", steps, NUM_WAYS);
-    for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
-    free(heading);
-}
-
 // ## The table
 
 void print_modelled_epochs(const ModelledEpochs *m) {
@@ -190,7 +179,16 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
     int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
     ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
     write_modelled_epochs(csv, &m);
-    draw_steps_of(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size);
+
+    Timeline steps[NUM_WAYS];
+    int k = flags->devices ? flags->devices : 2;
+    char *heading = xprintf("A step of %d images on %d devices", flags->batch_size, k);
+    choose_graph("off");
+    for (int way = 0; way < NUM_WAYS; way++)
+        steps[way] = timeline_of_step(machine, (Way)way, k, flags->batch_size);
+    timelines_draw(svg, heading, "the first copy began", steps, NUM_WAYS);
+    for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
+    free(heading);
 }
 
 // ## --backend model
