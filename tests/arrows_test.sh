@@ -3,7 +3,7 @@
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; common/book.h, which brings all that chapters use, is for chapters (and
 # tests) alone; and no two chapters define one symbol. (So no circle runs through two rooms; nor does one
-# through the files of common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
+# through the files of common/base, common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
 # the end each kind of mistake is planted in a small tree, and must be found.
 . "$(dirname "$0")/tap.sh"
 # In this order; common/README.md says what is in each. The last one is common/book.h.
@@ -88,7 +88,7 @@ wrong_symbols() { # TREE BUILD
                     print part[1] " needs " part[2] ", which " home[part[2]] " defines"
                 else if (part[1] ~ /^chapters/ && is_backend(home[part[2]]))
                     print part[1] " needs " part[2] " of a backend, " home[part[2]]
-                if (place(home[part[2]]) == place(part[1]) && part[1] ~ /^common\/(device|tensor)\//)
+                if (place(home[part[2]]) == place(part[1]) && part[1] ~ /^common\/(base|device|tensor)\//)
                     print part[1], home[part[2]] >PAIRS
             }
         }'

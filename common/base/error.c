@@ -1,6 +1,5 @@
-// error.c: messages, the end of the program, and memory that is there or ends it.
+// error.c: messages, the end of the program, and memory functions that never return NULL.
 #include "error.h"
-#include "file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,10 +11,13 @@
 
 static const char *name = "program";
 static const char *speaker;    // "rank 2", or NULL if there is only one process
-static double seconds_to_wait; // for another one to speak
+static double seconds_to_wait; // for another process to print the message
 static volatile sig_atomic_t has_spoken;
 static atomic_bool about_to_end;
 static void (*clear_line)(void), (*explained)(void);
+enum { MOST_CLEANERS = 2 };
+static void (*cleaners[MOST_CLEANERS])(void);
+static int num_cleaners;
 
 void set_program_name(const char *argv0) {
     const char *slash = strrchr(argv0, '/');
@@ -34,15 +36,20 @@ void another_has_spoken(void) {
     if (explained) explained();
 }
 
+void clean_up_with(void (*function)(void)) {
+    CHECK(num_cleaners < MOST_CLEANERS, "make MOST_CLEANERS larger");
+    cleaners[num_cleaners++] = function;
+}
+
 void clean_up_before_dying(void) {
     if (explained) explained();
-    remove_unfinished_files();
+    for (int i = 0; i < num_cleaners; i++) cleaners[i]();
 }
 
 // ---- messages ----------------------------------------------------------------------------------
 
-// A text may come from a file, and must not command the terminal. Control characters are those
-// below a blank, DEL, and in UTF-8 the two bytes of U+0080 to U+009F.
+// A text may come from a file, and must not command the terminal. Control characters are the bytes
+// below a space, DEL, and in UTF-8 U+0080 to U+009F, which take two bytes each.
 static const char *printable(char copy[], size_t size, const char *text) {
     snprintf(copy, size, "%s", text);
     for (unsigned char *c = (unsigned char *)copy; *c; c++) {
@@ -101,8 +108,8 @@ void warn(const char *format, ...) {
     if (seconds_to_wait == 0) print_lines("", message, "", "");
 }
 
-// A write that failed earlier has left its mark but not its errno. One more byte fails for the same
-// reason. Nobody will see it, as the output is given up.
+// A stream remembers that a write has failed, but not the errno. One more byte fails for the same
+// reason. If it does not, nobody will see it, because the output is given up.
 int write_error(FILE *stream) {
     errno = 0;
     if (fflush(stream) == 0 && !ferror(stream)) return 0;

@@ -45,23 +45,26 @@ void check_stdout(void);
 // This function is called before a message is printed. (It removes a progress bar.)
 void before_messages(void (*clear_line)(void));
 
-// ---- for those who end the program without die() ------------------------------------------------
+// ---- ending the program without die() -----------------------------------------------------------
 
-// Does what die() does after its message: removes unfinished files and calls the function of
-// before_dying(). A signal handler may call it.
+// Does what die() does after its message: calls the functions of before_dying() and
+// clean_up_with(). A signal handler may call it, so these functions may do only what a handler may.
 void clean_up_before_dying(void);
 // This function is called once the reason for the end is known: by die() after its message, or when
-// a signal arrives. A signal handler must be allowed to call it. (comm/launch.c)
+// a signal arrives. (comm/launch.c)
 void before_dying(void (*function)(void));
+// So is this one, but only if the program does end. (file.c removes unfinished files and
+// platform_posix.c ends processes. They call this before main().)
+void clean_up_with(void (*function)(void));
 // Prints the two lines of die() alone.
 void say_error(const char *hint, const char *error);
 
-// ---- for one of several processes that do the same (chapter 8) ----------------------------------
+// ---- if several processes do the same (chapter 8) -----------------------------------------------
 
-// Messages then name the process: "NAME: rank 2: error: ..". The text must stay.
+// Messages then name the process: "NAME: rank 2: error: ..". The text is not copied.
 void speak_as(const char *who);
-// Rank 0 reports what is wrong with all. The others call this: then warn() prints nothing, and
-// die() waits for so many seconds before it prints. Usually the job has ended by then.
+// Rank 0 reports what is wrong with all ranks. The others call this, so that their warn() prints
+// nothing and their die() waits this long before it prints. Usually the job has ended by then.
 void let_another_speak(double seconds);
 // Signal handlers call this: the process is ended from outside, so a die() that waits is silent.
 void another_has_spoken(void);
@@ -77,7 +80,7 @@ void *xrealloc(void *memory, size_t bytes);
 char *xstrdup(const char *text);
 // realloc() to `count` elements. The product of the two may overflow.
 void *xgrow(void *memory, size_t count, size_t element);
-// Makes room for one more than `count` elements: doubles *room if it is used up.
+// Makes room for one more than `count` elements. Doubles *room if it is used up.
 void *xroom(void *memory, size_t count, size_t *room, size_t element);
 // A new string, made as printf() does.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));

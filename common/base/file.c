@@ -55,6 +55,10 @@ void remove_unfinished_files(void) {
         if (atomic_load(&entry->in_use) && entry->owner == getpid()) unlink(entry->path);
 }
 
+__attribute__((constructor)) static void remove_when_dying(void) {
+    clean_up_with(remove_unfinished_files);
+}
+
 // ---- paths -------------------------------------------------------------------------------------
 
 char *path_join(const char *directory, const char *name) {

@@ -41,8 +41,8 @@ void check_outputs(const char *const paths[], int n);
 // ignored.
 void check_kept(const char *input, const char *const outputs[], int n);
 
-// Removes this process's temporary files and ends the programs that it has started. die() and
-// signal handlers call it.
+// Removes this process's temporary files and ends the programs that it has started. A signal
+// handler may call it. The end of a program by die() or a signal includes it.
 void remove_unfinished_files(void);
 
 // Makes a directory and its parents, as mkdir -p does, or die()s.

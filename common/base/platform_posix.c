@@ -54,7 +54,7 @@ void sleep_seconds(double seconds) {
 
 const bool has_processes = true;
 
-// Those that were started and have not ended. A signal handler may read them at any time.
+// Processes that were started and have not ended. A signal handler may read them at any time.
 enum { MOST_PROCESSES = 8 };
 static atomic_int started[MOST_PROCESSES]; // 0: a free place
 
@@ -72,6 +72,8 @@ void end_processes(void) {
         if (process) process_kill(process);
     }
 }
+
+__attribute__((constructor)) static void end_when_dying(void) { clean_up_with(end_processes); }
 
 Process process_start(char *const arguments[], bool silent) {
     pid_t process;
