@@ -20,9 +20,10 @@ static long number_in(const char *file_name, const char *format) {
 }
 
 // docker --cpus=2 leaves all cores in sight but limits the time on them. The limit is in these
-// files: "200000 100000" or "max 100000" in the one of cgroup v2, "200000" or "-1" in the first of
-// v1.
-static int limit_of_container(int cores) {
+// files. With cgroup v2 the file holds "200000 100000" or "max 100000". With v1 the first of two
+// files holds "200000" or "-1".
+int num_cores(void) {
+    int cores = cores_in_sight();
     long quota = number_in("/sys/fs/cgroup/cpu.max", "%ld");
     long period = number_in("/sys/fs/cgroup/cpu.max", "%*ld %ld");
     if (quota == 0) {
@@ -32,8 +33,6 @@ static int limit_of_container(int cores) {
     bool limited = quota > 0 && period > 0 && quota / period < cores;
     return limited ? (int)((quota + period - 1) / period) : cores;
 }
-
-int num_cores(void) { return limit_of_container(cores_in_sight()); }
 
 static int chosen; // 0: all
 

@@ -10,7 +10,7 @@ typedef struct Launch {
     const char *variable;       // the one that holds the size
     int rank, size;             // 0 and 1 if there is no launcher
     int local_rank, local_size; // among the processes on this host; -1 if unknown
-    bool by_mpi;                // the processes are told how to find each other by MPI
+    bool by_mpi;                // MPI tells the processes how to find each other
 } Launch;
 
 Launch launch_read(void);

@@ -1,4 +1,4 @@
-// number.h: numbers as text: reads those that somebody has written, and prints them for readers.
+// number.h: reads numbers that a user has typed, and prints numbers for people to read.
 #ifndef NUMBER_H
 #define NUMBER_H
 
@@ -18,7 +18,8 @@ Grouped grouped(uint64_t number);
 // 65536 as "64 KiB": in MiB, KiB or bytes.
 Grouped binary_size(size_t bytes);
 
-// With the fewest digits (6 to 9) that give this number back: "0.1", "0.100000009". free() it.
+// The text with the fewest digits (6 to 9) that reads back as this number: "0.1", "0.100000009".
+// free() it.
 char *xshortest(float number);
 
 #endif

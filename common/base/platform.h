@@ -41,17 +41,17 @@ typedef int Process; // its number; 0: none
 
 extern const bool has_processes; // false in a browser
 
-// Starts a program, which is searched in PATH, in a process group of its own. The first argument is
+// Starts a program, which is searched in PATH, in its own process group. The first argument is
 // its name, the last is NULL. `silent` discards its output. Returns 0 if it cannot be started.
 Process process_start(char *const arguments[], bool silent);
-// Starts a copy of this process, also in a group of its own. The copy calls run(with) and ends.
+// Starts a copy of this process, also in its own group. The copy calls run(with) and ends.
 // (Linux only.)
 Process process_fork(void (*run)(const void *with), const void *with);
 // Does not wait. Once it has ended, `status` is its exit status, or minus the signal that ended it.
 bool process_has_ended(Process process, int *status);
 void process_kill(Process process); // and its group
-// Kills all processes that were started in one of these two ways and have not ended. A signal
-// handler may call it.
+// Kills all processes that were started in one of these two ways and have not ended, as the end of
+// the program by die() or a signal does. A signal handler may call it.
 void end_processes(void);
 // Opens a pipe to a shell command. Returns NULL if that fails.
 FILE *pipe_open(const char *command);
@@ -74,14 +74,14 @@ int num_cores(void);
 // How many threads the CPU devices and the host's own work share: num_cores(), or what was set.
 int num_threads(void);
 void set_num_threads(int threads); // 0: num_cores()
-// How many cores are in sight, at least 1. These were so when the program started.
+// How many cores the program could use when it started, at least 1.
 int cores_in_sight(void);
-// Keeps this thread on one of them, which are numbered from 0 on. -1 lets it run on all.
+// Keeps this thread on one of these cores, which are numbered from 0. -1 lets it run on all.
 void stay_on_core(int core);
 double computer_memory(void); // bytes
 int terminal_columns(void);   // 0 if standard output is no terminal
 char *path_of_program(void);  // NULL if unknown; free() it
-// Aligned to 64 bytes; a large block is in large pages. NULL if there is none left. free() it.
+// Aligned to 64 bytes. A large block is in large pages. NULL if no memory is left. free() it.
 void *memory_new(size_t bytes);
 
 #endif

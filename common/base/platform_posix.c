@@ -192,7 +192,7 @@ char *path_of_program(void) {
     return xstrdup(path);
 }
 
-// A core's table of pages is short, and a page of 2 MiB needs one entry, as one of 4 KiB does.
+// A core remembers where few pages are (in its TLB), so larger pages let it reach more memory.
 void *memory_new(size_t bytes) {
     enum { LARGE_PAGE = 2 << 20 };
     void *memory = NULL;
@@ -229,33 +229,24 @@ static void run_on_all_places(void) {
     stay_on_core(-1);
 }
 
-static bool take_placing_away(void) {
-    bool is_set = false;
-    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++)
-        is_set = is_set || getenv(placing[i]);
-    if (is_set) run_on_all_places();
-    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++) unsetenv(placing[i]);
-    return is_set;
-}
-
 // OpenMP's threads spin while they wait for each other. If another program is busy, they keep the
 // thread that they wait for from its core, and a run takes up to 20 times as long. With
 // OMP_WAIT_POLICY=passive they sleep, but waking up takes longer than many of LeNet's kernels. So
 // they spin 3000 times before that: LeNet's step was a quarter shorter with 1000 turns on two idle
 // cores, and another 3 % with 3000. Beside a busy program the number makes no difference. The
 // user's own settings stay.
-static bool let_them_sleep(void) {
-    if (getenv("OMP_WAIT_POLICY")) return false;
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    setenv("GOMP_SPINCOUNT", "3000", 0);
-    return true;
-}
-
 __attribute__((constructor)) static void set_openmps_variables(int argc, char *argv[]) {
     (void)argc;
-    bool changed = take_placing_away();
-    changed = let_them_sleep() || changed;
-    char *path = changed ? path_of_program() : NULL;
+    bool placed = false, may_spin = !getenv("OMP_WAIT_POLICY");
+    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++)
+        placed = placed || getenv(placing[i]);
+    if (placed) run_on_all_places();
+    for (size_t i = 0; i < sizeof placing / sizeof *placing; i++) unsetenv(placing[i]);
+    if (may_spin) {
+        setenv("OMP_WAIT_POLICY", "passive", 1);
+        setenv("GOMP_SPINCOUNT", "3000", 0);
+    }
+    char *path = placed || may_spin ? path_of_program() : NULL;
     if (path) execv(path, argv); // if that fails, this one goes on
     free(path);
 }
