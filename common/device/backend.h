@@ -10,7 +10,8 @@ enum { COMPUTE, COMMUNICATE, QUEUES }; // of a device
 typedef struct Backend {
     const char *name; // "cpu", "cuda"
 
-    // How many there are in this machine. When 0, `why` says so in a few words.
+    // How many there are in this machine. If there are none, `why` says why in a few words. NULL
+    // for CPU devices, which are always there.
     int (*count)(const char **why);
 
     // Opens a queue; the result goes into queue->work. `others` are the devices of this kind that
@@ -24,7 +25,7 @@ typedef struct Backend {
 
     // Returns NULL when there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);
-    void (*free)(Device *device, void *memory, size_t bytes); // as many as were asked for
+    void (*free)(Device *device, void *memory);
     // Bytes that there are in the GPU, or in this computer.
     double (*memory)(const Device *device);
     char *(*kind)(const Device *device); // see device_kind()
@@ -84,10 +85,10 @@ struct Device {
     uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
 };
 
-// Of model devices beside others; those before them, from MAX_DEVICES on, are CPU devices.
-enum { FIRST_MODEL_ID = MAX_DEVICES + MAX_COMPUTING };
+// Ids (see device_id()) from MAX_DEVICES on are CPU devices beside others, then model devices.
+enum { FIRST_MODEL_ID = MAX_DEVICES + MAX_COMPUTING, HOST_ID = NUM_DEVICE_IDS - 1 };
 
-// The device with that number (see device_id()), NULL if it is not open.
+// The device with this id, or NULL if it is not open.
 Device *device_of_id(int id);
 
 // queue.c: the first device is being opened, by the thread that will enqueue all work; and a CHECK

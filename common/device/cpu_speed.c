@@ -1,5 +1,5 @@
-// cpu_speed.c: whether this CPU multiplies matrices as fast as it should: a small product is timed,
-// and compared with what the CPU's clock, timed as well, lets expect.
+// cpu_speed.c: whether this CPU multiplies matrices as fast as it should. Times a small product and
+// the CPU's clock, and compares the two.
 #include "device.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
@@ -7,9 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifndef SANITIZED // make SANITIZE=... says so
 #define SANITIZED 0
@@ -27,7 +25,7 @@ static double seconds_of_a_product(CpuLane *lane, float *matrices) {
 }
 
 // FLOP per second of one thread in a product of matrices that its cache holds, found in about 5 ms.
-// The best of several: what else the machine does can only make it slower.
+// Takes the best of several, because other work on the machine can only make a product slower.
 static double cpu_product_speed(void) {
     const double LONG_ENOUGH = 4e-3;
     CpuLane lane = {.threads = 1};
@@ -51,7 +49,7 @@ static double clock_rate(void) {
         double begin = seconds_now();
         for (int turn = 0; turn < TURNS; turn++) {
             x = x * 6364136223846793005u + 1442695040888963407u;
-            __asm__ volatile("" : "+r"(x)); // else clang makes one turn of several
+            __asm__ volatile("" : "+r"(x)); // or clang would merge turns
         }
         best = fmin(best, seconds_now() - begin);
         end = x;
@@ -60,21 +58,15 @@ static double clock_rate(void) {
     return (double)TURNS * CYCLES / best;
 }
 
-// The best set that this CPU has comes first.
-static const InstructionSet *best_set(void) {
-    const InstructionSet *set = instruction_sets;
-    while (!set->runs_here()) set++;
-    return set;
-}
-
 void warn_if_cpu_is_slow(void) {
-    const InstructionSet *used = cpu_instruction_set(), *best = best_set();
+    const InstructionSet *used = cpu_instruction_set(), *best = instruction_sets;
+    while (!best->runs_here()) best++; // the best that this CPU has comes first
     if (used != best)
         warn("this run uses %s only, as BOOK_ISA=%s in the environment wants it; this CPU has %s",
              used->what, used->name, best->what);
-    if (SANITIZED) return; // slow, and whoever builds that knows
-    // One multiplication and addition of vectors in each cycle is little; a quarter of that is less
-    // than any CPU does that has nothing else to do.
+    if (SANITIZED) return; // (slow, as is to be expected)
+    // One multiplication and addition of vectors in each cycle is little. An idle CPU does more
+    // than a quarter of that.
     double expected = 2.0 * used->lanes * clock_rate(), speed = cpu_product_speed();
     if (speed < expected / 4 && isfinite(expected)) // (A browser's clock is too coarse.)
         warn("products of matrices reach %.1f GFLOP/s here, where %.0f are to be expected (%s): is "

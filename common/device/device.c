@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOST_ID = NUM_DEVICE_IDS - 1 };
-
 static struct {
     bool chosen, tf32;
     const Backend *backend;          // of the devices that try_gpu() opens
@@ -30,7 +28,7 @@ static struct {
     double memory;                   // bytes of each device, see devices_limit_memory()
 } system_ = {.memory = INFINITY};
 
-static Queue no_queue; // so that there are events of the host too, which are always reached
+static Queue no_queue; // the host's, so that it too has events, which are always reached
 static Device host_ = {.name = "host", .id = HOST_ID, .queues = {&no_queue}};
 static Queue no_queue = {.device = &host_};
 
@@ -65,18 +63,14 @@ int num_gpus(void) {
     return system_.gpus;
 }
 
-// "cuda:0", "cuda:0#1"; hardware is which GPU.
+// "cuda:0", or "cuda:0#1" for the second device on that GPU.
 static void name_device(Device *device, int number) {
-    int copy = 0;
-    device->hardware = number;
-    if (device->backend == cuda_backend()) {
-        device->hardware = number % system_.gpus;
-        copy = number / system_.gpus;
-    }
-    char suffix[8] = "";
-    if (copy > 0) snprintf(suffix, sizeof suffix, "#%d", copy % 100);
-    snprintf(device->name, sizeof device->name, "%s:%d%s", device->backend->name,
-             device->hardware % 10000, suffix);
+    int copy = device->backend == cuda_backend() ? number / system_.gpus : 0;
+    device->hardware = number - copy * system_.gpus;
+    int length = snprintf(device->name, sizeof device->name, "%s:%d", device->backend->name,
+                          device->hardware % 10000);
+    if (copy > 0)
+        snprintf(device->name + length, sizeof device->name - (size_t)length, "#%d", copy % 100);
 }
 
 static Queue *open_queue(Device *device, int number) {
@@ -200,7 +194,7 @@ const char *device_names(Device *const devices[], int k) {
 
 void set_threads_per_device(int threads) { system_.threads_per_device = threads; }
 
-// What the device's queues are to know of it.
+// Hands the device's settings to its queues.
 static void tell_queues(Device *device) {
     const Backend *backend = device->backend;
     synchronize(device);
@@ -221,7 +215,7 @@ static void set_cores(Device *device, int threads, int first_core) {
 
 void device_set_threads(Device *device, int threads) { set_cores(device, threads, -1); }
 
-// Of CPU device number i of so many.
+// The cores of CPU device i of `cpus`.
 static int share_of_cores(int i, int cpus) {
     int threads = (int)equal_range(num_threads(), cpus, i).count;
     if (system_.threads_per_device > 0) threads = system_.threads_per_device;
@@ -229,8 +223,8 @@ static int share_of_cores(int i, int cpus) {
 }
 
 // Threads stay on cores because Linux likes to wake two on one core, above all in virtual machines,
-// and takes 50 ms to see that the other core is idle. With fewer threads than cores they are left
-// free: another program's might stay on the same cores while others are idle.
+// and takes 50 ms to see that the other core is idle. With fewer threads than cores they may move,
+// because another program's threads might stay on the same cores while other cores are idle.
 void share_cores(Device *const devices[], int k) {
     int cpus = 0, seen = 0, all = 0, first = 0;
     for (int i = 0; i < k; i++) cpus += devices[i]->backend == &cpu_backend;
@@ -273,22 +267,20 @@ void before_devices_close(void (*close)(void)) {
     closers[num_closers++] = close;
 }
 
-static void close_device(Device *device) {
-    for (int q = 0; q < QUEUES; q++) {
-        if (device->queues[q]) device->backend->close(device->queues[q]);
-        free(device->queues[q]);
-    }
-    system_.frees += device->scratch_frees;
-    memory_forget_all(device);
-    free(device);
-}
-
 void devices_close(void) {
     CHECK(!is_traced(), "a trace names devices: trace_end() comes before they are closed");
     synchronize_all(); // a device's copies may use what another one will free
     for (int i = num_closers - 1; i >= 0; i--) closers[i]();
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
-        if (system_.devices[id]) close_device(system_.devices[id]);
+        Device *device = system_.devices[id];
+        if (!device) continue;
+        for (int q = 0; q < QUEUES; q++) {
+            if (device->queues[q]) device->backend->close(device->queues[q]);
+            free(device->queues[q]);
+        }
+        system_.frees += device->scratch_frees;
+        memory_forget_all(device);
+        free(device);
         system_.devices[id] = NULL;
     }
     system_.open = 0;
@@ -296,13 +288,6 @@ void devices_close(void) {
 }
 
 // ---- memory ----------------------------------------------------------------------------------
-
-// Host memory comes from the kind of devices in use: a GPU copies without waiting only from and to
-// memory that is pinned. It goes back there, even if another kind has been chosen since.
-static const Backend *memory_of(const Device *device) {
-    choose_if_nobody_did();
-    return device->backend ? device->backend : system_.backend;
-}
 
 double devices_limit_memory(double bytes) {
     double before = system_.memory;
@@ -330,10 +315,12 @@ static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUs
 
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     if (bytes == 0) return NULL;
-    const Backend *backend = memory_of(device);
-    bool is_model = device->backend && !has_values(device);
+    choose_if_nobody_did();
+    // Host memory comes from the backend in use, because a GPU copies without waiting only from and
+    // to pinned memory. It is freed by the same backend, even if another has been chosen since.
+    const Backend *backend = device->backend ? device->backend : system_.backend;
     double needed = (double)limited_bytes(device) + (double)bytes;
-    double machine = is_model ? backend->memory(device) : INFINITY;
+    double machine = has_values(device) ? INFINITY : backend->memory(device);
     bool limited = device->backend && needed > system_.memory && system_.memory <= machine;
     void *memory = NULL;
     if (!limited && needed <= machine)
@@ -350,18 +337,17 @@ void *device_alloc(Device *device, size_t bytes) {
 void device_free(Device *device, void *memory) {
     if (!memory) return;
     for (Event use; memory_next_use(device, memory, &use);) event_synchronize(use);
-    size_t bytes;
-    const Backend *from = memory_remove(device, memory, &bytes);
+    const Backend *from = memory_remove(device, memory);
     if (device->backend) {
         synchronize(device);
-        from->free(device, memory, bytes);
+        from->free(device, memory);
     } else {
         synchronize_all();
         from->host_free(memory);
     }
 }
 
-// As it is now, of the first so many allocations.
+// Looks only at the first `allocations` that were made.
 static MemoryStamp stamp_of(uint64_t allocations) {
     MemoryStamp stamp = {allocations, memory_there_of(&host_, allocations), system_.frees};
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
@@ -384,8 +370,8 @@ bool memory_still_there(MemoryStamp stamp) {
 Event device_record(Device *device) { return queue_record(current_queue(device)); }
 void device_wait(Device *device, Event event) { queue_wait(current_queue(device), event); }
 
-// Memory of a CPU device is host memory to a GPU, but the two queues cannot wait for each other:
-// the host does.
+// Memory of a CPU device is host memory to a GPU. But the two queues cannot wait for each other, so
+// the host waits.
 static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     bool to_gpu = to->backend != &cpu_backend;
     Device *gpu = to_gpu ? to : from;
@@ -438,14 +424,12 @@ void synchronize_all(void) {
         if (system_.devices[id]) synchronize(system_.devices[id]);
 }
 
-static void synchronize_host_read(Queue *queue) {
-    event_synchronize(queue->host_read);
-    queue->host_read.ticket = 0;
-}
-
 void synchronize_host_reads(void) {
     for (int id = 0; id < NUM_DEVICE_IDS; id++)
-        for (int q = 0; q < QUEUES && system_.devices[id]; q++)
-            if (system_.devices[id]->queues[q])
-                synchronize_host_read(system_.devices[id]->queues[q]);
+        for (int q = 0; q < QUEUES && system_.devices[id]; q++) {
+            Queue *queue = system_.devices[id]->queues[q];
+            if (!queue) continue;
+            event_synchronize(queue->host_read);
+            queue->host_read.ticket = 0;
+        }
 }

@@ -33,28 +33,28 @@ typedef struct Task {
         } call;
         Event event;
     };
-    TraceSpan span; // for trace.h; label NULL: nobody asks when it ran
+    TraceSpan span; // for trace.h; if its label is NULL, it is not recorded
 } Task;
 
 typedef struct Worker {
     const Queue *queue;
     Task tasks[QUEUE_LENGTH]; // a ring: task number t is at t % QUEUE_LENGTH
     uint64_t submitted, completed;
-    uint64_t awaited; // the lowest ticket that somebody waits for
+    uint64_t awaited; // the lowest ticket that a thread waits for
     Mutex mutex;
     Condition work, progress; // "there is a task", "what was awaited is completed"
     Thread thread;            // 0: the host does the work
     CpuLane lane;
     int first_core;        // see share_cores(); -1: its threads run on any
-    double slowdown, owed; // see device_set_slowdown(); seconds that are still to be slept
+    double slowdown, owed; // see device_set_slowdown(); seconds still to sleep
 } Worker;
 
 #define NOBODY_WAITS UINT64_MAX
 
 static Worker *worker_of(const Queue *queue) { return queue->work; }
 
-// With the mutex locked. The worker wakes nobody before a ticket that is awaited: to wake the host
-// after each task, only to see that it was not the last one, costs as much as a small kernel.
+// Call it with the mutex locked. The worker wakes nobody before the awaited ticket. Waking the host
+// after each task, only to find that it was not the last one, costs as much as a small kernel.
 static void await(Worker *worker, uint64_t ticket) {
     while (worker->completed < ticket) {
         if (ticket < worker->awaited) worker->awaited = ticket;
@@ -62,20 +62,16 @@ static void await(Worker *worker, uint64_t ticket) {
     }
 }
 
-static void complete_one(Worker *worker) {
-    if (++worker->completed < worker->awaited) return;
-    worker->awaited = NOBODY_WAITS; // who waits for more will say so
-    condition_wake_all(&worker->progress);
-}
-
-static void wait_until_completed(Worker *worker, uint64_t ticket) {
+// In the thread that calls it: a worker's or the host's.
+static void wait_until_reached(Event event) {
+    Worker *worker = worker_of(event.queue);
     mutex_lock(&worker->mutex);
-    await(worker, ticket);
+    await(worker, event.ticket);
     mutex_unlock(&worker->mutex);
 }
 
-// A sleep lasts a little longer than asked for, and kernels may be very short: what is owed is
-// collected until it is worth a sleep, and what was slept too long counts for the next.
+// A sleep lasts a little longer than asked for, and kernels may be very short. So what is owed adds
+// up until it is worth a sleep, and the time slept too long is deducted from the next.
 static void run_kernel(Worker *worker, Task *task) {
     const double WORTH_A_SLEEP = 2e-4;
     if (worker->slowdown <= 1) {
@@ -92,8 +88,10 @@ static void run_kernel(Worker *worker, Task *task) {
 }
 
 // The host enqueues in the order of a program that could run on one thread, so what a worker waits
-// for was always enqueued before the wait: workers cannot wait for each other in a circle.
+// for was always enqueued before the wait. Hence workers cannot wait for each other in a circle.
 static void run(Worker *worker, Task *task) {
+    bool traced = task->span.label != NULL;
+    if (traced) task->span.start = seconds_now();
     switch (task->kind) {
     case TASK_KERNEL:
         run_kernel(worker, task);
@@ -105,17 +103,11 @@ static void run(Worker *worker, Task *task) {
         task->call.function(task->call.context);
         break;
     case TASK_WAIT:
-        wait_until_completed(worker_of(task->event.queue), task->event.ticket);
+        wait_until_reached(task->event);
         break;
     case TASK_EXIT:
         break;
     }
-}
-
-static void run_traced(Worker *worker, Task *task) {
-    bool traced = task->span.label != NULL;
-    if (traced) task->span.start = seconds_now();
-    run(worker, task);
     if (traced) task->span.end = seconds_now();
     if (traced) trace_add(&task->span);
 }
@@ -129,11 +121,14 @@ static void *work(void *argument) {
         Task *task = &worker->tasks[worker->completed % QUEUE_LENGTH];
         mutex_unlock(&worker->mutex);
 
-        run_traced(worker, task); // its slot is not reused before it counts as completed
+        run(worker, task); // its slot is not reused before it counts as completed
         more = task->kind != TASK_EXIT;
 
         mutex_lock(&worker->mutex);
-        complete_one(worker);
+        if (++worker->completed >= worker->awaited) {
+            worker->awaited = NOBODY_WAITS; // a thread that waits for a later one sets it again
+            condition_wake_all(&worker->progress);
+        }
         mutex_unlock(&worker->mutex);
     }
     return NULL;
@@ -143,7 +138,7 @@ static void submit(Queue *queue, const Task *task) {
     Worker *worker = worker_of(queue);
     if (!worker->thread) {
         Task now = *task;
-        run_traced(worker, &now);
+        run(worker, &now);
         worker->completed = ++worker->submitted;
         return;
     }
@@ -159,11 +154,6 @@ static void submit(Queue *queue, const Task *task) {
 
 static bool works_inline;
 void cpu_devices_work_inline(bool yes) { works_inline = yes; }
-
-static int cpu_count(const char **why) {
-    *why = "";
-    return 1;
-}
 
 static void *cpu_open(Queue *queue, Device *const others[], int num_others) {
     (void)others; // memcpy finds its way
@@ -200,7 +190,7 @@ static void keep_to_cores(void *context) {
 // The mutex of submit() makes the change known to the worker.
 static void cpu_set_threads(Queue *queue, int threads, int first_core) {
     Worker *worker = worker_of(queue);
-    bool keep = worker->first_core >= 0 || first_core >= 0 || threads > 1; // some may be kept yet
+    bool keep = worker->first_core >= 0 || first_core >= 0 || threads > 1; // some are still kept
     worker->lane.threads = threads;
     worker->first_core = first_core;
     if (keep && worker->thread && queue->number == COMPUTE)
@@ -216,8 +206,7 @@ static void *cpu_alloc(Device *device, size_t bytes) {
     (void)device;
     return memory_new(bytes);
 }
-static void cpu_free(Device *device, void *memory, size_t bytes) {
-    (void)bytes;
+static void cpu_free(Device *device, void *memory) {
     (void)device;
     free(memory);
 }
@@ -270,13 +259,8 @@ static bool cpu_reached(Event event) {
     return reached;
 }
 
-static void cpu_host_wait(Event event) {
-    wait_until_completed(worker_of(event.queue), event.ticket);
-}
-
 const Backend cpu_backend = {
     .name = "cpu",
-    .count = cpu_count,
     .open = cpu_open,
     .close = cpu_close,
     .set_threads = cpu_set_threads,
@@ -293,5 +277,5 @@ const Backend cpu_backend = {
     .record = cpu_record,
     .wait = cpu_wait,
     .reached = cpu_reached,
-    .host_wait = cpu_host_wait,
+    .host_wait = wait_until_reached,
 };

@@ -1,8 +1,7 @@
-// device_cuda.c: a GPU, or a share of one: CUDA streams, with cuBLAS and memory of their own.
+// device_cuda.c: a GPU, or a share of one: CUDA streams with their own cuBLAS handles and memory.
 //
 // The host thread puts work on the streams and goes on; the GPUs run it. All calls come from that
-// one thread. CUDA keeps a "current GPU" per host thread, so each function here first says which it
-// means.
+// one thread. CUDA keeps a "current GPU" per host thread, so each function here first sets it.
 #include "backend.h"
 #include "common/base/platform.h"
 #include "common/base/error.h"
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of a copy by way of the host. (Tests compile with small ones.)
+// The size of a piece of a copy by way of the host. (Tests compile with small ones.)
 #ifndef PIECE_BYTES
 #define PIECE_BYTES (4 << 20)
 #endif
@@ -42,7 +41,7 @@ typedef struct Mark {
 typedef struct Stream {
     CudaLane lane;
     uint64_t tickets;   // given out so far
-    Mark *marks;        // those that are not known to be reached, in the order of their tickets
+    Mark *marks;        // which are not known to be reached, in the order of their tickets
     cudaEvent_t *spare; // events that mark nothing any more
     int num_marks, num_spare;
     size_t max_marks, max_spare;
@@ -68,7 +67,7 @@ static Stream *use(const Queue *queue) {
 static int cuda_count(const char **why) {
     int count = 0, driver = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
-    cudaGetLastError(); // an error here is an answer; nobody is to find it later
+    cudaGetLastError(); // an error here is an answer: forget it
     *why = "";
     if (error == cudaSuccess && count > 0) return count < MAX_DEVICES ? count : MAX_DEVICES;
     // Without any driver CUDA complains about the driver's version, which would mislead.
@@ -105,7 +104,7 @@ static void cuda_close(Queue *queue) {
 
 // ---- memory ----------------------------------------------------------------------------------
 
-// NULL when there is no memory left, which is for the caller to explain; anything else is fatal.
+// NULL if there is no memory left, which the caller explains. Any other error is fatal.
 static void *or_null(cudaError_t error, const char *what, void *memory) {
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); // does no harm to later calls: forget it
@@ -122,8 +121,7 @@ static void *cuda_alloc(Device *device, size_t bytes) {
     return or_null(error, "cudaMalloc", memory);
 }
 
-static void cuda_free(Device *device, void *memory, size_t bytes) {
-    (void)bytes;
+static void cuda_free(Device *device, void *memory) {
     CUDA_CHECK(cudaSetDevice(device->hardware));
     CUDA_CHECK(cudaFree(memory));
 }
@@ -141,8 +139,8 @@ static char *cuda_kind(const Device *device) {
     return xprintf("%s%s", properties.name, device->tf32 ? " with TF32" : "");
 }
 
-// Pinned, that is never moved or paged out: only then can a GPU copy without the host's help.
-// Portable: for all GPUs and not only the current one.
+// Pinned memory is never moved or paged out, so a GPU can copy it without the host's help. Portable
+// means for all GPUs, not only the current one.
 static void *cuda_host_alloc(size_t bytes) {
     void *memory = NULL;
     cudaError_t error = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
@@ -153,10 +151,10 @@ static void cuda_host_free(void *memory) { CUDA_CHECK(cudaFreeHost(memory)); }
 
 // ---- trace -----------------------------------------------------------------------------------
 //
-// A GPU runs work long after the host has enqueued it, and has no clock in common with the host or
-// with other GPUs. So each piece of work lies between two events of its stream, whose distance from
-// a third one is asked for at the end: trace_start, recorded on an idle stream, which reaches it at
-// once, when the host's clock shows trace_started.
+// A GPU runs work long after the host has enqueued it, and shares no clock with the host or with
+// other GPUs. So each piece of work lies between two events of its stream. At the end CUDA says how
+// far they are from a third one, trace_start. That one was recorded on an idle stream, which
+// reached it at once, when the host's clock showed trace_started.
 
 static cudaEvent_t timed_event(const Stream *stream) {
     cudaEvent_t event;
@@ -237,9 +235,9 @@ static void *cuda_native(Queue *queue) { return stream_of(queue)->lane.stream; }
 
 // ---- events ----------------------------------------------------------------------------------
 //
-// A ticket is marked by a CUDA event of its own until it is known to be reached; only then is the
-// event recorded again, for another ticket. (With a fixed number of them, used in turns, who waits
-// for an old ticket would wait for a newer one.) A ticket without a mark has been reached.
+// Each ticket is marked by its own CUDA event until it is known to be reached. Only then is the
+// event recorded again, for another ticket. (If a fixed number of events were used in turns, a wait
+// for an old ticket would be a wait for a newer one.) A ticket without a mark has been reached.
 
 static Mark *mark_of(Event event) {
     Stream *stream = stream_of(event.queue);
@@ -255,41 +253,31 @@ static Mark *mark_of(Event event) {
     return NULL;
 }
 
-// Room for one more: they grow to the most that were ever on their way at once.
-static void make_room(Stream *stream) {
-    size_t n = (size_t)stream->num_marks;
-    stream->marks = xroom(stream->marks, n, &stream->max_marks, sizeof(Mark));
-    stream->spare = xroom(stream->spare, n, &stream->max_spare, sizeof(cudaEvent_t));
-}
-
 static bool is_reached(cudaEvent_t event) {
     cudaError_t error = cudaEventQuery(event);
     if (error == cudaErrorNotReady) {
-        cudaGetLastError(); // an answer, which nobody is to find later
+        cudaGetLastError(); // this was an answer: forget it
         return false;
     }
     cuda_check(error, "cudaEventQuery", __FILE__, __LINE__);
     return true;
 }
 
-// The first `n` marks are reached: their events are free for other tickets.
+// The first `n` marks are reached, so their events are free for other tickets.
 static void drop_marks(Stream *stream, int n) {
     for (int i = 0; i < n; i++) stream->spare[stream->num_spare++] = stream->marks[i].event;
     stream->num_marks -= n;
     memmove(stream->marks, stream->marks + n, sizeof(Mark) * (size_t)stream->num_marks);
 }
 
-// A stream reaches its marks in their order.
-static void drop_reached_marks(Stream *stream) {
-    int n = 0;
-    while (n < stream->num_marks && is_reached(stream->marks[n].event)) n++;
-    drop_marks(stream, n);
-}
-
 static cudaEvent_t spare_event(Stream *stream) {
     cudaEvent_t event;
-    // (In a graph nothing is reached before its launch, and nobody may ask.)
-    if (stream->num_spare == 0 && !stream->recording) drop_reached_marks(stream);
+    // (In a graph nothing is reached before its launch, and asking is an error.)
+    if (stream->num_spare == 0 && !stream->recording) {
+        int n = 0; // a stream reaches its marks in their order
+        while (n < stream->num_marks && is_reached(stream->marks[n].event)) n++;
+        drop_marks(stream, n);
+    }
     if (stream->num_spare > 0) return stream->spare[--stream->num_spare];
     CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     return event;
@@ -297,7 +285,9 @@ static cudaEvent_t spare_event(Stream *stream) {
 
 static uint64_t cuda_record(Queue *queue) {
     Stream *stream = use(queue);
-    make_room(stream);
+    size_t n = (size_t)stream->num_marks; // once reached, they are all spare
+    stream->marks = xroom(stream->marks, n, &stream->max_marks, sizeof(Mark));
+    stream->spare = xroom(stream->spare, n, &stream->max_spare, sizeof(cudaEvent_t));
     Mark mark = {.ticket = ++stream->tickets, .event = spare_event(stream)};
     CUDA_CHECK(cudaEventRecord(mark.event, stream->lane.stream));
     stream->marks[stream->num_marks++] = mark;
@@ -308,14 +298,11 @@ static Event event_now(Queue *queue) {
     return (Event){.queue = queue, .ticket = cuda_record(queue)};
 }
 
-// Then the graph's launch waits for it, once for all of the graph's work.
-static bool is_before_graph(Event event) {
-    const Stream *stream = stream_of(event.queue);
-    return stream->recording && event.ticket <= stream->before_graph;
-}
-
 static void cuda_wait(Queue *queue, Event event) {
-    if (event.ticket == 0 || event.queue == queue || is_before_graph(event)) return;
+    if (event.ticket == 0 || event.queue == queue) return;
+    // What came before a graph is waited for by its launch, once for all of the graph's work.
+    const Stream *other = stream_of(event.queue);
+    if (other->recording && event.ticket <= other->before_graph) return;
     const Mark *mark = mark_of(event);
     if (mark) CUDA_CHECK(cudaStreamWaitEvent(use(queue)->lane.stream, mark->event, 0));
 }
@@ -337,9 +324,9 @@ static void cuda_host_wait(Event event) {
 // ---- from one GPU to another -----------------------------------------------------------------
 //
 // Two GPUs may reach each other over NVLink or the PCIe bus, without the host. CUDA says whether
-// they can; on machines whose bus is set up wrongly it says yes and the bytes arrive damaged. So
-// before the first copy a test pattern is sent and compared. Where it fails, copies go by way of
-// the host.
+// they can. But on machines whose bus is set up wrongly it says yes, and the bytes arrive damaged.
+// So a test pattern is sent and compared before the first copy. If it does not arrive, copies go by
+// way of the host.
 
 typedef enum { UNTRIED, DIRECT, BY_HOST } Path;
 
@@ -354,14 +341,13 @@ static bool enable_peer_access(int from, int to) {
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
 
-enum { PATTERN_WORDS = 1 << 16 };
-
 // Sends a pattern over the stream that will make the real copies. Waits for that stream.
 static bool pattern_arrives(int to, int from, int gpu, cudaStream_t stream) {
-    size_t bytes = PATTERN_WORDS * sizeof(uint32_t);
+    enum { WORDS = 1 << 16 };
+    size_t bytes = WORDS * sizeof(uint32_t);
     uint32_t *sent = xmalloc(bytes), *received = xmalloc(bytes);
     void *here = NULL, *there = NULL;
-    for (uint32_t i = 0; i < PATTERN_WORDS; i++) sent[i] = i * 2654435761u + 1;
+    for (uint32_t i = 0; i < WORDS; i++) sent[i] = i * 2654435761u + 1;
 
     CUDA_CHECK(cudaSetDevice(to));
     CUDA_CHECK(cudaMalloc(&there, bytes));
@@ -411,8 +397,8 @@ static bool reaches(int here, int there, const Stream *stream) {
     return *out == DIRECT && *in == DIRECT;
 }
 
-// All that a copy may need is there before the first one: neither the test pattern nor the host's
-// memory is to be part of what is measured.
+// Prepares all that a copy may need before the first one, because neither the test pattern nor
+// allocating the host's memory may be part of what is measured.
 static void find_paths(Queue *queue, Stream *stream, Device *const others[], int num_others) {
     int here = queue->device->hardware;
     for (int i = 0; i < num_others; i++) {
@@ -427,10 +413,10 @@ static void find_paths(Queue *queue, Stream *stream, Device *const others[], int
     use(queue); // the current GPU may be another one now
 }
 
-// Piece by piece: `from` fills a piece of host memory, then `to` empties it while `from` fills the
-// next. One of the two sides is the queue that makes the copy. The other side's is one of the same
-// kind: two compute queues have been ordered by the caller (see device_copy_after()); another one
-// first waits for what the copy has to come after, and at the end the queue for what it did.
+// Piece by piece, `from` fills a piece of host memory, then `to` empties it while `from` fills the
+// next. One side's queue is the one that makes the copy. The other side's has the same number if it
+// is open. If the caller has not ordered the two (see device_copy_after()), the other queue first
+// waits for all that the copy comes after, and at the end the copy's queue waits for the other.
 static void copy_by_host(Queue *queue, Device *to, char *dst, Device *from, const char *src,
                          size_t bytes) {
     Device *far = queue->device == to ? from : to;
@@ -454,10 +440,6 @@ static void copy_by_host(Queue *queue, Device *to, char *dst, Device *from, cons
     if (!ordered) cuda_wait(queue, event_now(other));
 }
 
-static Path path_of_copy(const Queue *queue, const Device *to, const Device *from) {
-    return paths[from->hardware][to->hardware][queue->device == to];
-}
-
 static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src,
                       size_t bytes) {
     cudaStream_t stream = use(queue)->lane.stream;
@@ -468,7 +450,7 @@ static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const v
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, stream));
     else if (to->hardware == from->hardware)
         CUDA_CHECK(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream));
-    else if (path_of_copy(queue, to, from) == BY_HOST)
+    else if (paths[from->hardware][to->hardware][queue->device == to] == BY_HOST)
         copy_by_host(queue, to, dst, from, src, bytes);
     else
         CUDA_CHECK(cudaMemcpyPeerAsync(dst, to->hardware, src, from->hardware, bytes, stream));
@@ -478,8 +460,8 @@ static void cuda_copy(Queue *queue, Device *to, void *dst, Device *from, const v
 // ---- graphs ----------------------------------------------------------------------------------
 //
 // CUDA records ("captures") what is enqueued on the first device's stream, and on each stream that
-// waits for an event of a stream that is recorded. So the first stream is what all others wait for
-// at the begin, and what waits for all of them at the end.
+// waits for an event of a recorded stream. So all other streams wait for the first one at the
+// beginning, and it waits for all of them at the end.
 
 // All queues of the devices but the first one's compute queue. Returns how many.
 static int other_queues(Device *const devices[], int k, Queue *queues[]) {
@@ -491,13 +473,14 @@ static int other_queues(Device *const devices[], int k, Queue *queues[]) {
     return n;
 }
 
-// All of the others' work so far comes before what is next on the first one's stream.
+// The first stream waits for all work that is now on the others.
 static void join(Device *const devices[], int k) {
     Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
     int n = other_queues(devices, k, others);
     for (int i = 0; i < n; i++) cuda_wait(first, event_now(others[i]));
 }
-// What is on the first one's stream so far comes before what is next on the others'.
+
+// The others wait for all work that is now on the first stream.
 static void fork_from_first(Device *const devices[], int k) {
     Queue *others[QUEUES * MAX_DEVICES], *first = devices[0]->queues[COMPUTE];
     int n = other_queues(devices, k, others);
@@ -511,7 +494,7 @@ static void start_recording(Queue *queue) {
     stream->recording = true;
 }
 
-// Events that were recorded into the graph mean nothing outside of it.
+// Events that were recorded into the graph mean nothing outside it.
 static void end_recording(Queue *queue) {
     Stream *stream = stream_of(queue);
     stream->recording = false;

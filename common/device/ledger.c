@@ -5,10 +5,8 @@
 
 #include <stdlib.h>
 
-enum { HOST_ID = NUM_DEVICE_IDS - 1 };
-
-// Bytes [from][to]. Of a thousand devices most send nothing to most others, so there is a row for
-// those only that have sent something.
+// Bytes [from][to]. Of a thousand devices most send nothing to most others, so a device gets its
+// row when it first sends something.
 static uint64_t *sent[NUM_DEVICE_IDS];
 
 static void enter(int from, int to, uint64_t bytes) {
@@ -16,7 +14,7 @@ static void enter(int from, int to, uint64_t bytes) {
     sent[from][to] += bytes;
 }
 
-// ---- what is recorded for later -----------------------------------------------------------------
+// ---- copies recorded for later ------------------------------------------------------------------
 
 typedef struct Shipment {
     int from, to;
@@ -38,18 +36,12 @@ Shipments *ledger_recorded(void) {
     return recorded;
 }
 
-static void keep(Shipments *s, Shipment shipment) {
-    s->list = xroom(s->list, s->count, &s->room, sizeof *s->list);
-    s->list[s->count++] = shipment;
-}
-
 void ledger_add_all(const Shipments *recorded) {
     for (size_t i = 0; i < recorded->count; i++)
         enter(recorded->list[i].from, recorded->list[i].to, recorded->list[i].bytes);
 }
 
 void shipments_free(Shipments *recorded) {
-    if (!recorded) return;
     free(recorded->list);
     free(recorded);
 }
@@ -57,11 +49,14 @@ void shipments_free(Shipments *recorded) {
 // ---- the ledger --------------------------------------------------------------------------------
 
 void ledger_add(const Device *from, const Device *to, size_t bytes) {
+    Shipments *s = recording;
     if (from == to) return;
-    if (recording)
-        keep(recording, (Shipment){from->id, to->id, bytes});
-    else
+    if (!s) {
         enter(from->id, to->id, bytes);
+        return;
+    }
+    s->list = xroom(s->list, s->count, &s->room, sizeof *s->list);
+    s->list[s->count++] = (Shipment){from->id, to->id, bytes};
 }
 
 void ledger_reset(void) {

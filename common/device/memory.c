@@ -60,16 +60,15 @@ static void free_allocation(Allocation *a) {
     free(a);
 }
 
-const Backend *memory_remove(Device *device, void *memory, size_t *bytes) {
+const Backend *memory_remove(Device *device, void *memory) {
     Allocation *a = allocation_of(device, memory);
     CHECK(a && a->begin == memory,
           "device_free() takes what device_alloc() gave, and the device that it was asked of");
     const Backend *from = a->from;
     for (MemoryUse each = MEMORY_ALL; each < MEMORY_USES; each++)
         device->peak_bytes[each] = device_peak_bytes_of(device, each);
-    *bytes = bytes_of(a);
-    device->bytes[a->use] -= *bytes;
-    device->bytes[MEMORY_ALL] -= *bytes;
+    device->bytes[a->use] -= bytes_of(a);
+    device->bytes[MEMORY_ALL] -= bytes_of(a);
     size_t at = num_until(device, memory) - 1, after = --device->num_allocations - at;
     Allocation **place = device->allocations + at;
     memmove(place, place + 1, sizeof *place * after);

@@ -9,10 +9,10 @@
 
 #include "backend.h"
 
-// Enters an allocation, and the backend that made it. memory_remove() takes it out, CHECKs that it
-// is the device's, and gives its backend and size. memory_forget_all() takes out all.
+// Enters an allocation and the backend that made it. memory_remove() CHECKs that the allocation is
+// the device's, takes it out, and returns its backend. memory_forget_all() takes out all.
 void memory_add(Device *device, const Backend *from, void *memory, size_t bytes, MemoryUse use);
-const Backend *memory_remove(Device *device, void *memory, size_t *bytes);
+const Backend *memory_remove(Device *device, void *memory);
 void memory_forget_all(Device *device);
 
 // Memory that a backend takes for itself, beside device_alloc().

@@ -1,5 +1,5 @@
-// spans.c: the traces that are being recorded, one within the other. Each has one array for what
-// was measured on all queues, and one for what was modelled.
+// spans.c: the traces that are being recorded, one within the other. Each has one array of spans
+// that were measured on all queues, and one of spans that were modelled.
 #include "spans.h"
 #include "backend.h"
 #include "common/base/error.h"
@@ -21,26 +21,26 @@ typedef struct Spans {
 typedef struct Trace {
     struct Trace *outer; // NULL: none
     const char *label;
-    int most, places[TIMES]; // that there are, and that were given to work by now
-    bool left_out;           // some work got none
+    int most, places[TIMES]; // places for work: how many there are, and how many are taken
+    bool left_out;           // some work found no place
     bool of_models;          // of trace_begin_models()
     double started[TIMES];
-    Spans spans[TIMES]; // workers add to what is measured, so it is theirs who hold the mutex
+    Spans spans[TIMES]; // the mutex guards those that are measured, because workers add to them
 } Trace;
 
 static Trace *innermost; // NULL: nothing is recorded. It changes only while all queues are empty.
 static Mutex mutex;
-static bool paused; // of trace_pause()
+static bool paused; // by trace_pause()
 static bool last_left_out;
 static Spans last_modelled;
 
 // Of trace_step(). Only the host thread reads and writes them, and most of Trace.
 static struct {
     int training;
-    long step, last; // the last one that was not 0
+    long step, last; // `last` is the last step that was not 0
 } now = {.last = LONG_MAX};
 
-// Labels are kept until the program ends: few differ, and spans point to them.
+// Labels are kept until the program ends, because spans point to them. Few differ.
 static const char *kept(const char *text) {
     static char **labels;
     static int count;
@@ -71,7 +71,17 @@ static bool has_place(Time time) {
     return innermost && !paused && innermost->places[time] < innermost->most;
 }
 
-const char *trace_label_now(void) { return has_place(MEASURED) ? innermost->label : NULL; }
+bool trace_has_room(void) { return has_place(MEASURED); }
+
+// False if nothing is recorded now, or if the trace is full.
+static bool take_place(Time time) {
+    bool has = has_place(time);
+    if (has)
+        innermost->places[time]++;
+    else if (innermost && !paused)
+        innermost->left_out = true;
+    return has;
+}
 
 static TraceSpan span_now(const Queue *queue, const char *work, const char *label) {
     return (TraceSpan){.device = queue->device,
@@ -83,23 +93,14 @@ static TraceSpan span_now(const Queue *queue, const char *work, const char *labe
 }
 
 TraceSpan *trace_modelled_span(const Queue *queue, const char *work) {
-    if (!has_place(MODELLED)) {
-        if (innermost && !paused) innermost->left_out = true;
-        return NULL;
-    }
-    innermost->places[MODELLED]++;
+    if (!take_place(MODELLED)) return NULL;
     TraceSpan *span = xmalloc(sizeof *span);
     *span = span_now(queue, work, innermost->label);
     return span;
 }
 
 TraceSpan trace_span(const Queue *queue, const char *work) {
-    TraceSpan span = span_now(queue, work, trace_label_now());
-    if (span.label)
-        innermost->places[MEASURED]++;
-    else if (innermost && !paused)
-        innermost->left_out = true;
-    return span;
+    return span_now(queue, work, take_place(MEASURED) ? innermost->label : NULL);
 }
 
 TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, size_t bytes) {
@@ -112,7 +113,7 @@ TraceSpan trace_copy(const Queue *queue, const Device *to, const Device *from, s
 
 // ---- what is done ----------------------------------------------------------------------------
 
-// Of a trace whose mutex is held, or that nobody else knows.
+// Call it with the mutex locked, or for a trace that only this thread knows.
 static void add(Trace *trace, Time time, TraceSpan span, double shift) {
     Spans *spans = &trace->spans[time];
     spans->list = xroom(spans->list, (size_t)spans->count, &spans->room, sizeof *spans->list);
@@ -150,8 +151,7 @@ void spans_begin(int most, bool of_models) {
     mutex_unlock(&mutex);
 }
 
-// What an inner trace has recorded belongs to the outer one, as far as that has places, unless it
-// is what other devices than the program's would do.
+// What an inner trace has recorded belongs to the outer one too, as far as that has places.
 static void add_to_outer(const Trace *inner, Time time) {
     Trace *outer = inner->outer;
     double shift = inner->started[time] - outer->started[time];
@@ -168,6 +168,7 @@ TraceSpan *spans_end(int *count) {
     Trace ended = *innermost;
     free(innermost);
     innermost = ended.outer;
+    // (A trace of models is not about what the program's own devices do.)
     for (Time time = 0; time < TIMES && innermost && !ended.of_models; time++)
         add_to_outer(&ended, time);
     mutex_unlock(&mutex);

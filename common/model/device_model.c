@@ -46,7 +46,7 @@ static void *model_alloc(Device *device, size_t bytes) {
     return (void *)(uintptr_t)memory_gap(device, first, end, bytes);
 }
 
-static void model_free(Device *device, void *memory, size_t bytes) {}
+static void model_free(Device *device, void *memory) {}
 
 // As much as the machine's devices have, as far as addresses reach.
 static double model_memory(const Device *device) {

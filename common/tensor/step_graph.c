@@ -103,7 +103,7 @@ static Step *step_with(const StepWork *work) {
 }
 
 bool step_graph_begin(const StepWork *work) {
-    if (!enabled || !has_graphs(work->devices[0]) || trace_label_now()) return false;
+    if (!enabled || !has_graphs(work->devices[0]) || trace_has_room()) return false;
     Step *step = step_with(work);
     // A graph that was recorded before memory was freed may write to what is something else now.
     if (step->graph && !memory_still_there(step->memory)) {
