@@ -14,32 +14,32 @@ typedef struct Backend {
     // for CPU devices, which are always there.
     int (*count)(const char **why);
 
-    // Opens a queue; the result goes into queue->work. `others` are the devices of this kind that
-    // are open already, with this one: what has to be found out about the ways between them is
-    // found out now, and not while somebody measures.
+    // Opens a queue; the result goes into queue->work. `others` are the open devices of this kind,
+    // with this one. What must be found out about the ways between them is found out now, and not
+    // while something is measured.
     void *(*open)(Queue *queue, Device *const others[], int num_others);
     void (*close)(Queue *queue); // when all devices' queues are empty
-    // Called with an empty queue. NULL where that cannot be.
+    // Called with an empty queue. NULL if the kind of device cannot do that.
     void (*set_threads)(Queue *queue, int threads, int first_core);
     void (*set_slowdown)(Queue *queue, double times);
 
-    // Returns NULL when there is no memory left.
+    // Returns NULL if there is no memory left.
     void *(*alloc)(Device *device, size_t bytes);
     void (*free)(Device *device, void *memory);
-    // Bytes that there are in the GPU, or in this computer.
+    // The bytes that the GPU or this computer has in all.
     double (*memory)(const Device *device);
     char *(*kind)(const Device *device); // see device_kind()
     // Host memory that this kind of device copies from and to without waiting (pinned, for a GPU).
     void *(*host_alloc)(size_t bytes);
     void (*host_free)(void *memory);
 
-    // Work, enqueued on this queue: see queue.h. Of a copy, one side is the queue's device, the
-    // other one this device itself, the host, or a device of the same kind. What orders it against
-    // other queues is for the caller to enqueue.
+    // Enqueue work on this queue: see queue.h. One side of a copy is the queue's device; the other
+    // is this device itself, the host, or a device of the same kind. The caller enqueues what
+    // orders the copy against other queues.
     void (*launch)(Queue *queue, KernelId kernel, const void *args, size_t size);
     void (*copy)(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes);
     void (*call)(Queue *queue, void (*function)(void *context), void *context);
-    void *(*native)(Queue *queue); // NULL where there is none
+    void *(*native)(Queue *queue); // NULL if there is none
 
     // Events: see queue.h. Tickets of one queue only grow, from 1 on.
     uint64_t (*record)(Queue *queue);
@@ -47,15 +47,15 @@ typedef struct Backend {
     bool (*reached)(Event event);
     void (*host_wait)(Event event);
 
-    // Graphs: see graph.h. NULL where there are none. graph_end returns the backend's own.
+    // Graphs: see graph.h. NULL if there are none. graph_end() returns the backend's own.
     void (*graph_begin)(Device *const devices[], int k);
     void *(*graph_end)(Device *const devices[], int k);
     void (*graph_launch)(void *graph, Device *const devices[], int k);
     void (*graph_free)(void *graph);
 
-    // For trace.h; the queue is empty. NULL where there is nothing to do. A backend records what it
+    // For trace.h. The queue is empty. NULL if there is nothing to do. A backend records what it
     // enqueues while trace_span() gives it a label, and reports it with trace_add(), at the latest
-    // in trace_end.
+    // in trace_end().
     void (*trace_begin)(Queue *queue);
     void (*trace_end)(Queue *queue);
 } Backend;
@@ -66,7 +66,7 @@ struct Queue {
     Device *device;
     int number;      // COMPUTE or COMMUNICATE
     void *work;      // the backend's own
-    Event host_read; // the last copy out of host memory; ticket 0 when there was none
+    Event host_read; // the last copy out of host memory; ticket 0 if there was none
 };
 
 struct Device {
@@ -75,14 +75,14 @@ struct Device {
     int id;                 // see device_id()
     int hardware;           // which GPU; logical devices may share one
     bool tf32;              // see allow_tf32()
-    int threads;            // cores of a CPU device,
-    int first_core;         // and the first of them that is its own; -1: any
+    int threads;            // of a CPU device,
+    int first_core;         // and the core of the first one; -1: any
     double slowdown;        // see device_set_slowdown()
-    Queue *queues[QUEUES];  // NULL if not open; those of the host are never
+    Queue *queues[QUEUES];  // NULL if not open
     Allocation **allocations;
     size_t num_allocations, allocations_room;
     uint64_t bytes[MEMORY_USES], peak_bytes[MEMORY_USES]; // peaks before the last free
-    uint64_t scratch_frees; // how often kernels' own memory was freed, which may be in a graph
+    uint64_t scratch_frees; // how often memory of kernels, which a graph may use, was freed
 };
 
 // Ids (see device_id()) from MAX_DEVICES on are CPU devices beside others, then model devices.
@@ -91,13 +91,13 @@ enum { FIRST_MODEL_ID = MAX_DEVICES + MAX_COMPUTING, HOST_ID = NUM_DEVICE_IDS - 
 // The device with this id, or NULL if it is not open.
 Device *device_of_id(int id);
 
-// queue.c: the first device is being opened, by the thread that will enqueue all work; and a CHECK
-// that it is that thread.
+// queue.c: from now on this thread enqueues all work, because it opens the first device; and a
+// CHECK that this is that thread.
 void queues_belong_to_this_thread(void);
 void check_host_thread(void);
 
-// ledger.c: a copy was enqueued. Between ledger_record() and ledger_recorded() nothing is entered,
-// but kept for ledger_add_all(): a graph was recorded, and is launched later.
+// ledger.c: a copy was enqueued. Between ledger_record() and ledger_recorded() copies are not
+// entered but kept for ledger_add_all(), because a graph is recorded that will be launched later.
 typedef struct Shipments Shipments;
 void ledger_add(const Device *from, const Device *to, size_t bytes);
 void ledger_record(void);
@@ -105,13 +105,13 @@ Shipments *ledger_recorded(void);
 void ledger_add_all(const Shipments *recorded);
 void shipments_free(Shipments *recorded);
 
-// graph.c: work that is no copy from the host is about to be enqueued.
+// graph.c: work other than a copy from the host is about to be enqueued.
 void graph_before_work(void);
 
 extern const Backend cpu_backend;
 // Whether the CPU devices that are opened from now on work in the host's thread: BACKEND_INLINE.
 void cpu_devices_work_inline(bool yes);
-// NULL in a program that was built without CUDA (then cuda_none.c is linked, else device_cuda.c).
+// NULL in a program that was built without CUDA, which links cuda_none.c and not device_cuda.c.
 const Backend *cuda_backend(void);
 
 #endif

@@ -1,4 +1,4 @@
-// device.h: a device is a place to compute, with memory of its own and in-order queues of work.
+// device.h: a device is a place to compute, with its own memory and in-order queues of work.
 //
 // To get a device, call try_gpu(i). To get memory on it, call device_alloc(), or tensor_new()
 // (tensor.h). To let it compute, call launch(), or the operations of functional.h. Only a device's
@@ -45,9 +45,9 @@ typedef enum {
 // a program that was built with CUDA). BACKEND_CUDA without a GPU ends the program with an error.
 // BACKEND_INLINE: CPU devices without a worker thread. They do each piece of work at once, in the
 // host's thread, so a debugger shows the call that enqueued it on the stack. Values and ledger are
-// those of BACKEND_CPU; but a forgotten device_wait() goes unnoticed, as everything happens in the
-// order of the program. BACKEND_MODEL: devices that compute nothing and have no values, but report
-// how long the work would take (modelled_clock.h).
+// the same as with BACKEND_CPU. But a forgotten device_wait() goes unnoticed, because everything
+// happens in the order of the program. BACKEND_MODEL: devices that compute nothing and have no
+// values, but report how long the work would take (modelled_clock.h).
 void devices_init(BackendChoice choice, int threads);
 
 // Whether the matrix products of GPUs that are opened from now on may keep only 10 bits of each
@@ -69,8 +69,8 @@ int try_all_gpus(Device *devices[MAX_DEVICES]);
 // devices[i] = try_gpu(i) for i = 0..k-1, with share_cores().
 void open_devices(Device *devices[], int k);
 
-// A line on stderr if the kernels use fewer of the CPU's instructions than it has (BOOK_ISA=v1 in
-// the environment), or if products are much slower than the CPU's clock rate would suggest.
+// Prints a line on stderr if the kernels use fewer of the CPU's instructions than it has
+// (BOOK_ISA=v1 in the environment), or if products are much slower than its clock rate suggests.
 void warn_if_cpu_is_slow(void);
 
 // CPU device i even where there are GPUs.
@@ -90,7 +90,7 @@ const char *device_name(const Device *device);
 // host.
 char *device_kind(const Device *device);
 
-// Which GPU it is on, by CUDA's number, for libraries that ask for that; -1: on none.
+// CUDA's number of the GPU that the device is on, for libraries that ask for it; -1 if on none.
 int device_gpu(const Device *device);
 
 // A unique number for each device, 0..NUM_DEVICE_IDS-1, to index arrays with. Device i of try_gpu()
@@ -98,8 +98,8 @@ int device_gpu(const Device *device);
 enum { NUM_DEVICE_IDS = 2 * MAX_DEVICES + MAX_COMPUTING + 1 };
 int device_id(const Device *device);
 
-// "[cpu:0, cpu:1]", as the book prints a list of devices (of more than 16, the first three and the
-// last). The next call overwrites the text.
+// "[cpu:0, cpu:1]", as the book prints a list of devices. If there are more than 16, it has the
+// first three and the last. The next call overwrites the text.
 const char *device_names(Device *const devices[], int k);
 
 // Divides the cores among the CPU devices of a group: each gets T/k, the first T%k get one more,
@@ -136,9 +136,9 @@ typedef enum MemoryUse {
     MEMORY_ALL,                  // all of the following
     MEMORY_OTHER,                // tensors: minibatches, running statistics, an optimizer's state
     MEMORY_PARAMETERS,           // tensors that have a gradient, see attach_grad()
-    MEMORY_GRADIENTS,            // the gradients of those
+    MEMORY_GRADIENTS,            // their gradients
     MEMORY_ACTIVATIONS,          // see arena.h
-    MEMORY_ACTIVATION_GRADIENTS, // on loan there
+    MEMORY_ACTIVATION_GRADIENTS, // on loan from arenas
     MEMORY_KERNELS,              // what kernels and cuBLAS take for themselves on a GPU
     MEMORY_USES
 } MemoryUse;
@@ -148,7 +148,7 @@ typedef enum MemoryUse {
 // device_alloc() is for MEMORY_OTHER.
 void *device_alloc(Device *device, size_t bytes);
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use);
-// Waits for all that uses it, then frees. It must be memory of this device.
+// Waits for all that uses the memory, then frees it. It must be memory of this device.
 void device_free(Device *device, void *memory);
 // Changes the use of the allocation that contains `address` from MEMORY_OTHER to `use`. (Any other
 // use is kept.) Peaks are corrected as if it had been allocated for that use, unless something has
@@ -163,8 +163,8 @@ uint64_t device_bytes_of(const Device *device, MemoryUse use);
 uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
 
 // Limits each device to this many bytes (INFINITY, the default: no limit). MEMORY_KERNELS do not
-// count, so that whether a program fits does not depend on the kind of device. A model device has
-// no more than its machine, either. The host is not limited. Returns the limit before.
+// count, so that whether a program fits does not depend on the kind of device. A model device is
+// also limited to what its machine has. The host is not limited. Returns the limit before.
 double devices_limit_memory(double bytes);
 
 // Whether everything that was allocated when the stamp was made, the kernels' own memory included,

@@ -1,5 +1,5 @@
-// graph.c: a graph is what the backend has recorded, with the copies for the ledger and the work
-// for the modelled clock; graph_launch() gives all three to those that they are for.
+// graph.c: a graph is what the backend has recorded, with its copies for the ledger and its work
+// for the modelled clock. graph_launch() tells all three.
 #include "graph.h"
 #include "backend.h"
 #include "common/base/error.h"
@@ -13,7 +13,7 @@ struct Graph {
     const Backend *backend;
     Device *devices[MAX_DEVICES];
     int k;
-    bool has_work; // so recording has begun
+    bool has_work; // recording has begun
     Shipments *bytes;
     ModelledGraph *time; // NULL: none is modelled
 };

@@ -1,12 +1,12 @@
 // graph.h: work that repeats itself, enqueued in one go.
 //
 // Between graph_begin() and graph_end(), what is enqueued on these devices is not done but written
-// down, with its addresses and its order; graph_launch() enqueues all of it at once, after all work
-// that is now on their queues and before all later work. It saves the host the launch of each
-// kernel. Recording begins with the first kernel: what is copied from the host before it is done at
-// once, and no part of the graph. From then on, until graph_end(), only these devices may be used,
-// and the host must not wait or copy. The memory that the work uses must still be there at the
-// launch.
+// down, with its addresses and its order. graph_launch() then enqueues all of it at once, after all
+// work that is now on their queues and before all later work. It saves the host the launch of each
+// kernel. Recording begins with the first kernel. What is copied from the host before that is done
+// at once and is not part of the graph. From then on, until graph_end(), only these devices may be
+// used, and the host must not wait or copy. The memory that the work uses must still be there at
+// the launch.
 #ifndef GRAPH_H
 #define GRAPH_H
 

@@ -1,5 +1,5 @@
-// memory.c: the allocations of each device, ordered by address, so that the one that an address is
-// in is soon found; and how many bytes they are, by what they are for.
+// memory.c: the allocations of each device, ordered by address so that the one an address is in is
+// found fast, and how many bytes there are for each use.
 #include "memory.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
@@ -12,13 +12,13 @@ struct Allocation {
     const Backend *from;
     MemoryUse use;
     uint64_t number;
-    Event *uses; // by queues that are not the device's compute queue, one of each
+    Event *uses; // one for each queue that uses it besides the device's compute queue
     int num_uses;
 };
 
 static uint64_t made; // allocations, ever
 
-// ---- which there are ---------------------------------------------------------------------------
+// ---- which allocations there are ----------------------------------------------------------------
 
 // The number of the device's allocations that begin at this address or before it.
 static size_t num_until(const Device *device, const void *address) {

@@ -1,6 +1,5 @@
 // modelled_hooks.h: what this room tells a clock that models time, if there is one. The clock is in
-// a later room (common/model/modelled_clock.h), so it hands its functions over when it is started
-// first.
+// a later room (common/model/modelled_clock.h), and hands over its functions when it first starts.
 #ifndef MODELLED_HOOKS_H
 #define MODELLED_HOOKS_H
 
@@ -22,13 +21,13 @@ typedef struct ModelledHooks {
     void (*graph_launch)(const ModelledGraph *graph);
     void (*graph_free)(ModelledGraph *graph);
     double (*seconds)(void); // modelled_seconds()
-    // From now on work on this machine is told to the trace that is recorded (spans.h).
+    // From now on the clock tells the trace (spans.h) about work on this machine.
     void (*trace)(void);
-    // Seconds since the program began, for traces: they go on where the clock is started anew.
+    // Seconds since the program began, for traces. They go on when the clock is started anew.
     double (*trace_seconds)(void);
 } ModelledHooks;
 
-// NULL in a program that has no clock, nor devices for it; without a machine the functions do
+// NULL in a program that has neither a clock nor devices for it. Without a machine the functions do
 // nothing.
 extern const ModelledHooks *modelled;
 

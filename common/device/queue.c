@@ -1,5 +1,5 @@
 // queue.c: hands work to the backend that does it (device_cpu.c, device_cuda.c; behind backend.h),
-// and tells the others that want to know: the ledger, the modelled clock, a graph that is recorded.
+// and tells the ledger, the modelled clock, and a graph that is being recorded.
 #include "queue.h"
 #include "backend.h"
 #include "common/base/error.h"
@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-// The order of a queue is the order in which one thread gave it work; two threads would need locks,
+// The order of a queue is the order in which one thread gave it work. Two threads would need locks,
 // and would have no order.
-static _Thread_local char this_thread; // another address in each
+static _Thread_local char this_thread; // has another address in each thread
 static const char *host_thread;
 void queues_belong_to_this_thread(void) { host_thread = &this_thread; }
 
@@ -28,8 +28,8 @@ Device *queue_device(const Queue *queue) { return queue->device; }
 
 // ---- what a second queue uses -----------------------------------------------------------------
 //
-// The compute queue's own order sees to it that memory is used for one thing after the other. Work
-// of any other queue is noted at the allocations that it touches.
+// Within the compute queue, its order makes sure that memory is used for one thing after the other.
+// Work of any other queue is noted at the allocations that it touches.
 
 static bool is_noted(const Queue *queue) { return queue->number != COMPUTE; }
 
@@ -39,8 +39,8 @@ static void note(Queue *queue, Device *device, const void *memory) {
 
 void queue_uses(Queue *queue, const void *memory) { note(queue, queue->device, memory); }
 
-// A kernel's arguments say which memory it uses: any of their words may be an address, as to a
-// garbage collector. (A number that happens to look like one makes somebody wait, no more.)
+// A kernel's arguments say which memory it uses. As in a garbage collector, any of their words may
+// be an address. (A number that happens to look like one only causes a needless wait.)
 static void note_arguments(Queue *queue, const void *args, size_t size) {
     Event now = queue_record(queue);
     for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *)) {

@@ -2,8 +2,8 @@
 // to enqueue a copy, and queue_wait(b, queue_record(a)) to make b wait for a. A program that needs
 // one queue per device calls launch() and device_copy() of device.h instead.
 //
-// A device has a queue that computes and, opened when it is first asked for, a second one that
-// communicates: it uses the same memory but has its own order, so communication can overlap with
+// A device has a queue that computes and a second one that communicates, which is opened when it is
+// first asked for. It uses the same memory but has its own order, so communication can overlap with
 // computation. On a CPU device a queue is a worker thread with a FIFO, on a GPU a CUDA stream. A
 // queue does its work in the order in which it was enqueued; two queues are ordered against each
 // other only by events.
@@ -52,7 +52,8 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
 // the queue waits until it returns.
 void queue_call(Queue *queue, void (*function)(void *context), void *context);
 
-// A point in a queue: reached when all the work before it is done. {NULL, 0} always is.
+// A point in a queue, which is reached when all the work before it is done. {NULL, 0} is always
+// reached.
 typedef struct Event {
     Queue *queue;
     uint64_t ticket;

@@ -15,7 +15,7 @@ typedef struct Timer {
 // Both first wait until the queues of all devices are empty.
 void timer_start(Timer *timer);
 double timer_stop(Timer *timer); // seconds since the start; adds them to the sum
-// The mean of its stops on the machine that the modelled clock tells the time of; NAN without one.
+// The mean on the modelled clock's machine, over all stops; NAN without one.
 double timer_modelled_avg(const Timer *timer);
 
 // Seconds since some moment in the past. Does not wait. NAN if the program's devices compute
