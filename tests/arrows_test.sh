@@ -3,8 +3,9 @@
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; common/book.h, which brings all that chapters use, is for chapters (and
 # tests) alone; and no two chapters define one symbol. (So no circle runs through two rooms; nor does one
-# through the files of common/base, common/device or common/tensor.) POSIX's threads and processes are behind platform.h, but for those of many machines. Prints TAP. At
-# the end each kind of mistake is planted in a small tree, and must be found.
+# through the files of common/base, common/device or common/tensor.) POSIX's threads and processes are behind
+# platform.h, but for those of many machines. Prints TAP. At the end each kind of mistake is planted in a small tree,
+# and must be found.
 . "$(dirname "$0")/tap.sh"
 # In this order; common/README.md says what is in each. The last one is common/book.h.
 rooms="base device model tensor comm data program book.h"

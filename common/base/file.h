@@ -35,10 +35,10 @@ bool is_written_directly(const char *path);
 // Whether two paths name one file, which need not exist yet.
 bool same_file(const char *path, const char *other);
 // Call this before a long computation: die()s if one of these paths cannot be written, or if two
-// are the same file. Ignores those that are NULL.
+// are the same file. Ignores NULL entries.
 void check_outputs(const char *const paths[], int n);
-// die()s if one of these outputs would replace `input`, which the program reads. NULL entries are
-// ignored.
+// die()s if one of these outputs would replace `input`, which the program reads. Ignores NULL
+// entries.
 void check_kept(const char *input, const char *const outputs[], int n);
 
 // Removes this process's temporary files and ends the programs that it has started. A signal

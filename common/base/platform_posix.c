@@ -213,7 +213,7 @@ void *memory_new(size_t bytes) {
 static const char *const placing[] = {"OMP_PROC_BIND", "OMP_PLACES",    "GOMP_CPU_AFFINITY",
                                       "KMP_AFFINITY",  "KMP_HW_SUBSET", "OMP_DYNAMIC"};
 
-// The cores that the user wants are those of all places together.
+// The user wants the cores of all places together.
 static void run_on_all_places(void) {
     cpu_set_t cores;
     CPU_ZERO(&cores);

@@ -1,5 +1,5 @@
 // graph.c: a graph is what the backend has recorded, with its copies for the ledger and its work
-// for the modelled clock. graph_launch() tells all three.
+// for the modelled clock. graph_launch() repeats all three.
 #include "graph.h"
 #include "backend.h"
 #include "common/base/error.h"

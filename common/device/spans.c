@@ -25,7 +25,7 @@ typedef struct Trace {
     bool left_out;           // some work found no place
     bool of_models;          // of trace_begin_models()
     double started[TIMES];
-    Spans spans[TIMES]; // the mutex guards those that are measured, because workers add to them
+    Spans spans[TIMES]; // workers add measured ones, so the mutex guards them
 } Trace;
 
 static Trace *innermost; // NULL: nothing is recorded. It changes only while all queues are empty.
