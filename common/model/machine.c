@@ -74,17 +74,15 @@ static int num_roots(const Machine *machine) {
     return (machine->devices + machine->devices_per_root - 1) / machine->devices_per_root;
 }
 
-static int num_link_ports(const Machine *machine) {
-    if (machine->links == LINKS_SWITCH) return 2 * machine->devices;
-    return machine->links == LINKS_MESH ? machine->devices * machine->devices : 0;
-}
-
 static int first_link_port(const Machine *machine) {
     return 2 * (machine->devices + num_roots(machine) + machine->cards);
 }
 
 static int ports_of_host(const Machine *machine) {
-    return first_link_port(machine) + num_link_ports(machine);
+    int link_ports = machine->links == LINKS_SWITCH ? 2 * machine->devices
+                     : machine->links == LINKS_MESH ? machine->devices * machine->devices
+                                                    : 0;
+    return first_link_port(machine) + link_ports;
 }
 
 int machine_ports(const Machine *machine, int num_devices) {
@@ -97,10 +95,6 @@ int machine_ports(const Machine *machine, int num_devices) {
 typedef struct Place {
     int host, device;
 } Place;
-
-static Place place_of(const Machine *machine, int device) {
-    return (Place){device / machine->devices, device % machine->devices};
-}
 
 // ---- routes ----------------------------------------------------------------------------------
 
@@ -131,74 +125,43 @@ static void pass_link(const Machine *machine, Route *route, int host, int port, 
     pass(machine, route, host, first_link_port(machine) + port, bandwidth);
 }
 
-static Route no_ports(double latency) { return (Route){.link = {INFINITY, latency}}; }
-
-static Route by_pcie(const Machine *machine, Place from, Place to) {
-    int copies = machine->links == LINKS_HOST ? 2 : 1; // to the host's memory, and from there on
-    Route route = no_ports(copies * machine->host_link.latency);
-    bool same_root =
-        from.device / machine->devices_per_root == to.device / machine->devices_per_root;
-    pass_device(machine, &route, from, OUT);
-    if (!same_root || machine->links == LINKS_HOST) {
-        pass_root(machine, &route, from, UP);
-        pass_root(machine, &route, to, DOWN);
-    }
-    pass_device(machine, &route, to, IN);
-    return route;
-}
-
-static Route by_switch(const Machine *machine, Place from, Place to) {
-    Route route = no_ports(machine->link.latency);
-    pass_link(machine, &route, from.host, 2 * from.device + OUT, machine->link.bandwidth);
-    pass_link(machine, &route, to.host, 2 * to.device + IN, machine->link.bandwidth);
-    return route;
-}
-
-static Route by_mesh(const Machine *machine, Place from, Place to) {
-    double bandwidth = machine->mesh[from.device][to.device];
-    if (bandwidth <= 0) return by_pcie(machine, from, to);
-    Route route = no_ports(machine->link.latency);
-    pass_link(machine, &route, from.host, from.device * machine->devices + to.device, bandwidth);
-    return route;
-}
-
-static Route by_network(const Machine *machine, Place from, Place to) {
-    Route route = no_ports(machine->network.latency);
-    pass_device(machine, &route, from, OUT);
-    pass_card(machine, &route, from, OUT);
-    pass_card(machine, &route, to, IN);
-    pass_device(machine, &route, to, IN);
-    return route;
-}
-
-static Route to_host(const Machine *machine, Place from) {
-    Route route = no_ports(machine->host_link.latency);
-    pass_device(machine, &route, from, OUT);
-    pass_root(machine, &route, from, UP);
-    return route;
-}
-
-static Route from_host(const Machine *machine, Place to) {
-    Route route = no_ports(machine->host_link.latency);
-    pass_root(machine, &route, to, DOWN);
-    pass_device(machine, &route, to, IN);
-    return route;
-}
-
-static Route between(const Machine *machine, Place from, Place to) {
-    if (from.host != to.host) return by_network(machine, from, to);
-    if (machine->links == LINKS_SWITCH) return by_switch(machine, from, to);
-    if (machine->links == LINKS_MESH) return by_mesh(machine, from, to);
-    return by_pcie(machine, from, to);
-}
-
-Route machine_route(const Machine *machine, int from, int to) {
+// What it passes is in the table in machine.h.
+Route machine_route(const Machine *m, int from, int to) {
     CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a route has two different ends");
-    CHECK(machine_has_devices(machine, 1 + (from > to ? from : to)), "the machine lacks a device");
-    Place here = place_of(machine, from), there = place_of(machine, to);
-    Route route = to == HOST_MEMORY     ? to_host(machine, here)
-                  : from == HOST_MEMORY ? from_host(machine, there)
-                                        : between(machine, here, there);
+    CHECK(machine_has_devices(m, 1 + (from > to ? from : to)), "the machine lacks a device");
+    int n = m->devices;
+    Place here = {from / n, from % n}, there = {to / n, to % n};
+    Route route = {.link = {INFINITY, m->host_link.latency}};
+    if (to == HOST_MEMORY) {
+        pass_device(m, &route, here, OUT);
+        pass_root(m, &route, here, UP);
+    } else if (from == HOST_MEMORY) {
+        pass_root(m, &route, there, DOWN);
+        pass_device(m, &route, there, IN);
+    } else if (here.host != there.host) {
+        route.link.latency = m->network.latency;
+        pass_device(m, &route, here, OUT);
+        pass_card(m, &route, here, OUT);
+        pass_card(m, &route, there, IN);
+        pass_device(m, &route, there, IN);
+    } else if (m->links == LINKS_SWITCH) {
+        route.link.latency = m->link.latency;
+        pass_link(m, &route, here.host, 2 * here.device + OUT, m->link.bandwidth);
+        pass_link(m, &route, here.host, 2 * there.device + IN, m->link.bandwidth);
+    } else if (m->links == LINKS_MESH && m->mesh[here.device][there.device] > 0) {
+        route.link.latency = m->link.latency;
+        pass_link(m, &route, here.host, here.device * n + there.device,
+                  m->mesh[here.device][there.device]);
+    } else { // by PCIe; without peer-to-peer access, to the host's memory and from there on
+        bool two_copies = m->links == LINKS_HOST;
+        if (two_copies) route.link.latency *= 2;
+        pass_device(m, &route, here, OUT);
+        if (two_copies || here.device / m->devices_per_root != there.device / m->devices_per_root) {
+            pass_root(m, &route, here, UP);
+            pass_root(m, &route, there, DOWN);
+        }
+        pass_device(m, &route, there, IN);
+    }
     for (int i = 0; i < route.num_ports; i++) { // (a port that is free takes no time)
         double *share = &route.ports[i].share;
         *share = isinf(*share) ? 0 : route.link.bandwidth / *share;
