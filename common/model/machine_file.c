@@ -83,13 +83,6 @@ static char *append(char *words, const char *between, const char *word) {
     return longer;
 }
 
-static char *unit_names(Quantity quantity) {
-    char *names = xstrdup("");
-    for (int i = 0; i < NUM_UNITS; i++)
-        if (units[i].quantity == quantity) names = append(names, ", ", units[i].name);
-    return names;
-}
-
 // ---- fields ----------------------------------------------------------------------------------
 
 // A number of the file, and the offset in Machine where it goes: of an int for a COUNT, else of a
@@ -238,7 +231,9 @@ static int read_count(Reader *reader, int least, int most) {
 static double read_quantity(Reader *reader, Quantity quantity) {
     double number = read_number(reader);
     const char *word = reader->words[reader->used - 1];
-    char *names = unit_names(quantity);
+    char *names = xstrdup("");
+    for (int i = 0; i < NUM_UNITS; i++)
+        if (units[i].quantity == quantity) names = append(names, ", ", units[i].name);
     const char *unit_word = next_word(reader, names);
     const Unit *unit = find_unit(quantity, unit_word);
     if (!unit) wrong(reader, "expected one of the units %s, not '%s'", names, unit_word);

@@ -59,10 +59,6 @@ typedef struct Benches {
 
 // ---- kernels ---------------------------------------------------------------------------------
 
-static void enqueue_probe(Device *device, const Probe *probe) {
-    queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
-}
-
 // Ends a trace of that many pieces of work, and returns their mean seconds.
 static double mean_of_trace(int expected) {
     int count;
@@ -76,7 +72,7 @@ static double mean_of_trace(int expected) {
 
 static double seconds_of(Device *device, const Probe *probe) {
     trace_begin();
-    enqueue_probe(device, probe);
+    queue_launch(compute_queue(device), probe->kernel, probe->args, probe->size);
     return mean_of_trace(1);
 }
 
@@ -179,8 +175,11 @@ static void measure_probes(const Benches *all) {
     for (int round = 0; round < LEAST_ROUNDS || seconds_now() - begin < ALL_ROUNDS; round++)
         for (int p = 0; p < first->num_probes; p++) { // by all devices at the same time
             trace_begin();
-            for (int i = 0; i < all->num_busy; i++)
-                enqueue_probe(all->busy[i].device, &all->busy[i].probes[p]);
+            for (int i = 0; i < all->num_busy; i++) {
+                const Probe *probe = &all->busy[i].probes[p];
+                queue_launch(compute_queue(all->busy[i].device), probe->kernel, probe->args,
+                             probe->size);
+            }
             first->probes[p].seconds = fmin(first->probes[p].seconds, mean_of_trace(all->num_busy));
         }
 }
@@ -286,21 +285,20 @@ static float *filled(Device *device, size_t n, float value) {
     return x;
 }
 
-static void open_bench(Bench *b, int number, int threads) {
-    b->device = try_gpu(number);
-    if (num_gpus() == 0) device_set_threads(b->device, threads);
-    b->X = filled(b->device, FLOATS, 0.5f);
-    b->dY = filled(b->device, FLOATS, 0.25f);
-    b->W = filled(b->device, FEW, 0.125f);
-    b->out = filled(b->device, FLOATS, 0);
-    b->pooled = (unsigned char *)filled(b->device, FEW, 0);
-}
-
 // GPUs do not disturb each other, so only one of them is busy.
 static Benches open_benches(int threads, int busy) {
     Benches all = {.num_busy = num_gpus() > 0 ? 1 : busy < MOST_BUSY ? busy : MOST_BUSY};
     all.busy = xcalloc((size_t)all.num_busy, sizeof *all.busy);
-    for (int i = 0; i < all.num_busy; i++) open_bench(&all.busy[i], i, threads);
+    for (int i = 0; i < all.num_busy; i++) {
+        Bench *b = &all.busy[i];
+        b->device = try_gpu(i);
+        if (num_gpus() == 0) device_set_threads(b->device, threads);
+        b->X = filled(b->device, FLOATS, 0.5f);
+        b->dY = filled(b->device, FLOATS, 0.25f);
+        b->W = filled(b->device, FEW, 0.125f);
+        b->out = filled(b->device, FLOATS, 0);
+        b->pooled = (unsigned char *)filled(b->device, FEW, 0);
+    }
     allow_tf32(true);
     all.other = try_gpu(all.num_busy);
     allow_tf32(false);

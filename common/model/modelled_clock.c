@@ -186,24 +186,20 @@ static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     enqueue(queue, work, traffic.launches);
 }
 
-// A copy in the device's own memory takes as long as a kernel that reads and writes the bytes.
-static Work copy_within(size_t bytes) {
-    KernelTraffic traffic = {.moved = 2 * (double)bytes};
-    double seconds = machine_kernel_seconds(&clock_.kept, traffic, false);
-    return (Work){.seconds = least_seconds() + seconds};
-}
-
-static Work copy_between(const Device *from, const Device *to, size_t bytes) {
-    const Route *route = route_between(number_of(from), number_of(to));
-    return (Work){.seconds = (double)bytes / route->link.bandwidth,
-                  .latency = route->link.latency,
-                  .ports = route->ports,
-                  .num_ports = route->num_ports};
-}
-
 static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_t bytes) {
     if (!is_timed(queue)) return;
-    Work work = to == from ? copy_within(bytes) : copy_between(from, to, bytes);
+    Work work;
+    if (to == from) { // as long as a kernel that reads and writes the bytes
+        KernelTraffic traffic = {.moved = 2 * (double)bytes};
+        double seconds = machine_kernel_seconds(&clock_.kept, traffic, false);
+        work = (Work){.seconds = least_seconds() + seconds};
+    } else {
+        const Route *route = route_between(number_of(from), number_of(to));
+        work = (Work){.seconds = (double)bytes / route->link.bandwidth,
+                      .latency = route->link.latency,
+                      .ports = route->ports,
+                      .num_ports = route->num_ports};
+    }
     TraceSpan *span = span_of(queue, "copy");
     if (span) {
         span->from = from;
@@ -280,14 +276,6 @@ static void join_queues(const ModelledGraph *g) {
             }
 }
 
-// What was recorded after `lengths` comes after what the queues have now.
-static Moment moment_now(const ModelledGraph *g, Moment recorded) {
-    int q = recorded.queue;
-    if (q < g->num_queues && recorded.number > g->queues[q].length)
-        recorded.number += g->queues[q].now - g->queues[q].length;
-    return recorded;
-}
-
 static void launch_graph(const ModelledGraph *g) {
     if (!g || !clock_.machine || g->started != clock_.started) return;
     for (int i = 0; i < g->k; i++) // each host launches its part
@@ -300,10 +288,15 @@ static void launch_graph(const ModelledGraph *g) {
     for (size_t i = 0; i < g->count; i++) {
         Recorded *r = &g->work[i];
         r->work.issued = issued;
-        if (r->waits)
-            simulation_wait(clock_.simulation, r->queue, issued, moment_now(g, r->after));
-        else
+        if (!r->waits) {
             simulation_add(clock_.simulation, r->queue, &r->work);
+            continue;
+        }
+        // What the graph itself enqueues comes after what the queue has now.
+        Moment after = r->after;
+        if (after.queue < g->num_queues && after.number > g->queues[after.queue].length)
+            after.number += g->queues[after.queue].now - g->queues[after.queue].length;
+        simulation_wait(clock_.simulation, r->queue, issued, after);
     }
     join_queues(g);
 }
@@ -322,14 +315,6 @@ static void set_hosts(bool ranks) {
     clock_.num_hosts = ranks ? clock_.most : (clock_.most - 1) / clock_.kept.devices + 1;
     free(clock_.hosts);
     clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
-}
-
-static void forget_all(void) {
-    simulation_free(clock_.simulation);
-    for (int from = 0; from <= MAX_DEVICES; from++) free(clock_.routes[from]);
-    memset(clock_.routes, 0, sizeof clock_.routes);
-    memset(clock_.queues, 0, sizeof clock_.queues);
-    clock_.simulation = NULL;
 }
 
 static const ModelledHooks hooks = {
@@ -359,7 +344,12 @@ void modelled_clock_start(const Machine *machine) {
     modelled = &hooks;
     synchronize_all();
     clock_.before = trace_seconds();
-    forget_all();
+    simulation_free(clock_.simulation);
+    clock_.simulation = NULL;
+    for (int from = 0; from <= MAX_DEVICES; from++) free(clock_.routes[from]);
+    memset(clock_.routes, 0, sizeof clock_.routes);
+    memset(clock_.queues, 0, sizeof clock_.queues);
+
     clock_.machine = machine;
     if (machine) clock_.kept = *machine;
     clock_.started++;

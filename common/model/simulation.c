@@ -169,23 +169,20 @@ static void go_on(Simulation *s, int queue) {
 
 // ---- ports -----------------------------------------------------------------------------------
 
-static void pass_port(Simulation *s, Entry *entry, const Work *work) {
-    const PortUse *use = &work->ports[entry->passed++];
-    Port *port = &s->ports[use->port];
-    double seconds = use->share * work->seconds;
-    entry->time = fmax(entry->time, port->free);
-    port->free = entry->time + seconds;
-    port->busy += seconds;
-    entry->end = fmax(entry->end, port->free);
-}
-
 // The piece passes ports as long as none makes it wait; then others may come to the next one first.
 static void next_entry(Simulation *s) {
     Entry entry = heap_take(&s->agenda);
     Line *line = &s->lines[entry.queue];
     const Work *work = &line->pieces[line->known].work;
-    for (double now = entry.time; entry.time == now && entry.passed < work->num_ports;)
-        pass_port(s, &entry, work);
+    for (double now = entry.time; entry.time == now && entry.passed < work->num_ports;) {
+        const PortUse *use = &work->ports[entry.passed++];
+        Port *port = &s->ports[use->port];
+        double seconds = use->share * work->seconds;
+        entry.time = fmax(entry.time, port->free);
+        port->free = entry.time + seconds;
+        port->busy += seconds;
+        entry.end = fmax(entry.end, port->free);
+    }
     if (entry.passed < work->num_ports) {
         heap_put(&s->agenda, entry);
         return;
