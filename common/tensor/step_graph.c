@@ -19,44 +19,28 @@ typedef struct Key {
 
 static Key asked; // of the step that begins
 
-static void add_word(Key *key, uint64_t word) {
-    key->words = xroom(key->words, key->n, &key->room, sizeof *key->words);
-    key->words[key->n++] = word;
+static void add_word(uint64_t word) {
+    asked.words = xroom(asked.words, asked.n, &asked.room, sizeof *asked.words);
+    asked.words[asked.n++] = word;
 }
 
-static void add_address(Key *key, const void *address) { add_word(key, (uintptr_t)address); }
-
-static void add_number(Key *key, double number) {
-    uint64_t word;
-    memcpy(&word, &number, sizeof word);
-    add_word(key, word);
-}
-
-static void add_tensor(Key *key, const Tensor *t) {
-    add_address(key, t->data);
-    add_address(key, t->grad ? t->grad->data : NULL);
-    add_word(key, (uint64_t)t->ndim);
-    for (int d = 0; d < t->ndim; d++) add_word(key, (uint64_t)t->shape[d]);
-}
-
-static void make_key(Key *key, const StepWork *work) {
-    key->n = 0;
-    add_word(key, (uint64_t)work->k);
-    for (int i = 0; i < work->k; i++) add_address(key, work->devices[i]);
-    for (int p = 0; p < work->num_params; p++) add_tensor(key, work->params[p]);
-    for (int i = 0; i < STEP_NUMBERS; i++) add_number(key, work->numbers[i]);
-    add_address(key, work->algorithm);
-}
-
-static bool same_key(const Key *a, const Key *b) {
-    return a->n == b->n && memcmp(a->words, b->words, a->n * sizeof *a->words) == 0;
-}
-
-static Key copy_of(const Key *key) {
-    Key copy = {.n = key->n, .room = key->n};
-    copy.words = xmalloc(key->n * sizeof *key->words);
-    memcpy(copy.words, key->words, key->n * sizeof *key->words);
-    return copy;
+static void ask_for(const StepWork *work) {
+    asked.n = 0;
+    add_word((uint64_t)work->k);
+    for (int i = 0; i < work->k; i++) add_word((uintptr_t)work->devices[i]);
+    for (int p = 0; p < work->num_params; p++) {
+        const Tensor *t = work->params[p];
+        add_word((uintptr_t)t->data);
+        add_word(t->grad ? (uintptr_t)t->grad->data : 0);
+        add_word((uint64_t)t->ndim);
+        for (int d = 0; d < t->ndim; d++) add_word((uint64_t)t->shape[d]);
+    }
+    for (int i = 0; i < STEP_NUMBERS; i++) {
+        uint64_t word;
+        memcpy(&word, &work->numbers[i], sizeof word);
+        add_word(word);
+    }
+    add_word((uintptr_t)work->algorithm);
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -93,12 +77,15 @@ static void forget_all(void) {
 
 static Step *step_with(const StepWork *work) {
     before_devices_close(forget_all);
-    make_key(&asked, work);
-    for (int i = 0; i < STEPS; i++)
-        if (steps[i].key.words && same_key(&steps[i].key, &asked)) return &steps[i];
+    ask_for(work);
+    for (Step *step = steps; step < steps + STEPS; step++)
+        if (step->key.n == asked.n &&
+            memcmp(step->key.words, asked.words, asked.n * sizeof *asked.words) == 0)
+            return step;
     Step *step = &steps[next++ % STEPS];
     forget(step);
-    *step = (Step){.key = copy_of(&asked), .k = work->k};
+    *step = (Step){.key = asked, .k = work->k};
+    asked = (Key){0};
     return step;
 }
 
