@@ -43,8 +43,8 @@ void adam_free(Adam *adam) {
     free(adam);
 }
 
-// Each parameter is updated by its own device, or by `cpu`.
-static void step(Adam *adam, Device *cpu, float lr, int batch_size) {
+// (Without `cpu`, each parameter is updated by its own device.)
+void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size) {
     CHECK(batch_size > 0, "adam: a minibatch has at least one row");
     const AdamOptions *o = &adam->options;
     double steps = (double)++adam->steps;
@@ -59,8 +59,4 @@ static void step(Adam *adam, Device *cpu, float lr, int batch_size) {
     }
 }
 
-void adam_step(Adam *adam, float lr, int batch_size) { step(adam, NULL, lr, batch_size); }
-
-void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size) {
-    step(adam, cpu, lr, batch_size);
-}
+void adam_step(Adam *adam, float lr, int batch_size) { adam_step_on(adam, NULL, lr, batch_size); }

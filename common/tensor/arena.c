@@ -86,7 +86,10 @@ void *arena_note(Device *device, const void *contents, size_t bytes) {
     return memcpy(note, contents, bytes);
 }
 
-static void rewind_blocks(Blocks *blocks) {
+// A communication queue may still send what the step before has computed.
+static void rewind_blocks(Blocks *blocks, Device *device) {
+    for (int i = 0; device && i <= blocks->current && i < blocks->num_chunks; i++)
+        wait_for_users(device, blocks->chunks[i].memory);
     blocks->current = 0;
     blocks->used = 0;
 }
@@ -105,12 +108,6 @@ static void free_blocks(Blocks *blocks, Device *device) {
             free(blocks->chunks[i].memory);
     }
     free(blocks->chunks);
-}
-
-// A communication queue may still send what the step before has computed.
-static void wait_for_block_users(Device *device, const Blocks *blocks) {
-    for (int i = 0; i <= blocks->current && i < blocks->num_chunks; i++)
-        wait_for_users(device, blocks->chunks[i].memory);
 }
 
 // ---- loans -------------------------------------------------------------------------------------
@@ -154,11 +151,9 @@ bool arena_give_back(Device *device, const void *memory) {
 
 void arena_begin_step(Device *device) {
     Arena *arena = arena_of(device);
-    wait_for_block_users(device, &arena->small);
-    wait_for_block_users(device, &arena->large);
-    rewind_blocks(&arena->small);
-    rewind_blocks(&arena->large);
-    rewind_blocks(&arena->notes);
+    rewind_blocks(&arena->small, device);
+    rewind_blocks(&arena->large, device);
+    rewind_blocks(&arena->notes, NULL);
     for (int i = 0; i < arena->num_loans; i++) arena->loans[i].lent = 0;
     arena->lent = arena->most_lent = 0;
     arena->step_bytes = 0;

@@ -22,13 +22,6 @@ static Tape *tape_of(const Device *device) { return &tapes[device_id(device)]; }
 // A view shares the gradient of its base, and only the base knows whether that holds a value.
 static Tensor *owner_of_grad(Tensor *t) { return t->base ? t->base : t; }
 
-// Gives the tensor a gradient without memory; backward() lends it some when it comes to it.
-static void promise_grad(Tensor *t) {
-    if (t->requires_grad) return; // it has one already, because the operation is in place
-    t->requires_grad = true;
-    t->grad = arena_header(t->device, t->ndim, t->shape);
-}
-
 void set_grad_enabled(bool enabled) { grad_enabled = enabled; }
 
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c) {
@@ -42,7 +35,10 @@ void tape_push(Device *device, Node node) {
     if (!tape->nodes) before_devices_close(autograd_close);
     tape->nodes = xroom(tape->nodes, (size_t)tape->num_nodes, &tape->room, sizeof(Node));
     tape->nodes[tape->num_nodes++] = node;
-    promise_grad(node.out);
+    if (node.out->requires_grad) return; // it has a gradient, because the operation is in place
+    // The new gradient has no memory: backward() lends it some when it comes to it.
+    node.out->requires_grad = true;
+    node.out->grad = arena_header(device, node.out->ndim, node.out->shape);
 }
 
 static bool same_memory(const Tensor *a, const Tensor *b) { return a && a->data == b->data; }
@@ -183,23 +179,6 @@ void backward_from(Tensor *Y, const Tensor *dY) {
 
 // ---- k devices together ------------------------------------------------------------------------
 
-// nodes[i] is the same entry of each tape; all must be the same operation.
-static void backward_of_all(Node *const nodes[], int k) {
-    for (int i = 0; i < k; i++) {
-        CHECK(nodes[i]->backward == nodes[0]->backward &&
-                  nodes[i]->backward_together == nodes[0]->backward_together &&
-                  owner_of_grad(nodes[i]->out)->grad_filled,
-              "backward_all(): all devices must have run the same operations for these losses");
-        for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
-    }
-    if (nodes[0]->backward_together)
-        nodes[0]->backward_together(nodes, k);
-    else
-        for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
-    for (int i = 0; i < k; i++) spend_grad(nodes[i]);
-    for (int i = 0; i < k; i++) tell_of_final_grads(nodes[i]);
-}
-
 void backward_all(Tensor *const losses[], int k) {
     Tape *first = tape_of(losses[0]->device);
     for (int i = 0; i < k; i++) {
@@ -209,9 +188,21 @@ void backward_all(Tensor *const losses[], int k) {
         count_uses(tape_of(losses[i]->device));
     }
     for (int n = first->num_nodes - 1; n >= 0; n--) {
-        Node *nodes[MAX_DEVICES];
-        for (int i = 0; i < k; i++) nodes[i] = &tape_of(losses[i]->device)->nodes[n];
-        backward_of_all(nodes, k);
+        Node *nodes[MAX_DEVICES]; // the same entry of each tape
+        for (int i = 0; i < k; i++) {
+            nodes[i] = &tape_of(losses[i]->device)->nodes[n];
+            CHECK(nodes[i]->backward == nodes[0]->backward &&
+                      nodes[i]->backward_together == nodes[0]->backward_together &&
+                      owner_of_grad(nodes[i]->out)->grad_filled,
+                  "backward_all(): all devices must have run the same operations for these losses");
+            for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
+        }
+        if (nodes[0]->backward_together)
+            nodes[0]->backward_together(nodes, k);
+        else
+            for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
+        for (int i = 0; i < k; i++) spend_grad(nodes[i]);
+        for (int i = 0; i < k; i++) tell_of_final_grads(nodes[i]);
     }
     for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = 0;
 }

@@ -34,7 +34,7 @@ static void check(const Tensor *X, BatchNormTensors layer) {
           "weight and bias are trained together or not at all");
 }
 
-static void check_rows(const Tensor *const X[], int k) {
+static void check_rows(Tensor *const X[], int k) {
     double values = 0;
     for (int i = 0; i < k; i++) values += (double)X[i]->shape[0] * shape_of(X[i]).S;
     CHECK(values != 1,
@@ -68,19 +68,6 @@ static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float m
            .running_mean = layer.running_mean->data, .running_var = layer.running_var->data,
            .momentum = momentum, .k = k, .C = C);
     return merged;
-}
-
-// A copy of the running statistics, because the next minibatch in training may change them before
-// backward() reads them.
-static Tensor *running_statistics(BatchNormTensors layer) {
-    int C = layer.weight->shape[0];
-    Device *device = layer.weight->device;
-    Tensor *statistics = vector(device, 2 * C + 1);
-    device_copy(device, mean_of(statistics), device, layer.running_mean->data,
-                tensor_bytes(layer.running_mean));
-    device_copy(device, var_of(statistics, C), device, layer.running_var->data,
-                tensor_bytes(layer.running_var));
-    return statistics;
 }
 
 // What else backward() has to know.
@@ -154,10 +141,15 @@ Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) 
     check(X, layer);
     Tensor *statistics;
     if (options.training) {
-        check_rows((const Tensor *const[]){X}, 1);
+        check_rows(&X, 1);
         statistics = merge(stats_of_rows(X), 1, layer, options.momentum);
-    } else {
-        statistics = running_statistics(layer);
+    } else { // a copy, because training may change the running ones before backward() reads them
+        int C = X->shape[1];
+        statistics = vector(X->device, 2 * C + 1);
+        device_copy(X->device, mean_of(statistics), X->device, layer.running_mean->data,
+                    tensor_bytes(layer.running_mean));
+        device_copy(X->device, var_of(statistics, C), X->device, layer.running_var->data,
+                    tensor_bytes(layer.running_var));
     }
     return normalise(X, layer, statistics,
                      (Remembered){.eps = options.eps, .frozen = !options.training},
@@ -212,7 +204,7 @@ void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
     }
     Tensor *stats[MAX_DEVICES] = {NULL}, *all[MAX_DEVICES];
     for (int i = 0; i < k; i++) check(X[i], layers[i]);
-    check_rows((const Tensor *const *)X, k);
+    check_rows(X, k);
     for (int i = 0; i < k; i++) stats[i] = stats_of_rows(X[i]);
     all_gather(stats, k, all);
     for (int i = 0; i < k; i++)

@@ -307,20 +307,17 @@ static void collect(Module *m, const char *path, Parameters *all) {
     }
 }
 
-static void restart_counts(Module *m) {
+// The counts of minibatches are again what they were at the start, or 0.
+static void restart_counts(Module *m, bool at_zero) {
+    if (at_zero) m->tracked_at_start = 0;
     m->num_batches_tracked = m->tracked_at_start;
-    for (int i = 0; i < m->num_children; i++) restart_counts(m->children[i]);
+    for (int i = 0; i < m->num_children; i++) restart_counts(m->children[i], at_zero);
 }
 
 void restart(Module *net) {
     parameters_of(net);
     free_copies(net);
-    restart_counts(net);
-}
-
-static void forget_counts(Module *m) {
-    m->tracked_at_start = 0;
-    for (int i = 0; i < m->num_children; i++) forget_counts(m->children[i]);
+    restart_counts(net, false);
 }
 
 void initialize(Module *net, uint64_t seed) {
@@ -328,8 +325,8 @@ void initialize(Module *net, uint64_t seed) {
         collect(net, "", &net->all);
         net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
     }
-    forget_counts(net);
     restart(net);
+    restart_counts(net, true); // even if a file held others
     net->num_trained = net->num_buffers = 0;
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
