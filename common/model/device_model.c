@@ -48,7 +48,7 @@ static void *model_alloc(Device *device, size_t bytes) {
 
 static void model_free(Device *device, void *memory) {}
 
-// As much as the machine's devices have, as far as addresses reach.
+// What the machine's devices have, if there are enough addresses.
 static double model_memory(const Device *device) {
     double addresses = (double)(end_of_addresses(device) - first_address(device));
     return modelled_machine() ? fmin(modelled_machine()->memory, addresses) : addresses;

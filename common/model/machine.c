@@ -36,13 +36,13 @@ static double flop_per_second(const Machine *machine, KernelCost cost, bool tf32
 }
 
 // The FLOP of a product, with what a GPU wastes. Its multiprocessors compute tiles of the result
-// side by side, a wave of them at a time. The last wave takes as long as the others, even if few
-// tiles are left, and a tile takes as long if a part of it lies beyond the edge of the result.
-// Where there are fewer tiles than multiprocessors, cuBLAS cuts the sums into parts, until each
-// multiprocessor has a tile. Its smallest usual tile is 64 x 64, and a multiprocessor needs two at
-// a time for its full rate. (On an H100, cuBLAS cut LeNet's (20,173056) times (173056,9) into 132
-// parts of one tile and took 62 us, see kernels/cuda/conv2d.cu; at the rate of large products two
-// tiles would take 55.)
+// side by side, a wave of them at a time. The last wave takes the same time as the others, even if
+// few tiles are left, and so does a tile that lies partly beyond the edge of the result. If there
+// are fewer tiles than multiprocessors, cuBLAS cuts the sums into parts until each multiprocessor
+// has a tile. Its smallest usual tile is 64 x 64, and a multiprocessor needs two at a time for its
+// full rate. (On an H100, cuBLAS cut LeNet's (20,173056) times (173056,9) into 132 parts of one
+// tile and took 62 us, see kernels/cuda/conv2d.cu; at the rate of large products two tiles would
+// take 55.)
 static double waves_flop(int multiprocessors, Products p) {
     enum { SIDE = 64, AT_A_TIME = 2 };
     double tiles = ceil(p.rows / SIDE) * ceil(p.columns / SIDE);
@@ -66,8 +66,9 @@ Software machine_software(const Machine *machine) {
 
 // ---- ports -----------------------------------------------------------------------------------
 
-// The ports of a host, in this order: out and in of each device by PCIe, up and down of each root,
-// out and in of each card; then those of the links. The ports of the hosts follow one another.
+// A host has these ports, in this order: by PCIe out of each device and into it; up each root and
+// down; out of each card and into it; then the ports of the links. After the ports of one host come
+// those of the next.
 typedef enum { OUT, IN, UP = OUT, DOWN = IN } Direction;
 
 static int num_roots(const Machine *machine) {
@@ -91,7 +92,7 @@ int machine_ports(const Machine *machine, int num_devices) {
     return hosts * ports_of_host(machine);
 }
 
-// A device as its host counts it.
+// A device's host, and its number on that host.
 typedef struct Place {
     int host, device;
 } Place;

@@ -1,44 +1,45 @@
-// machine.h: machines whose time can be modelled, without having one.
+// machine.h: what is known about a machine, so that a program's time on it can be modelled without
+// having one.
 //
-// To get a machine, call machine_find(). To ask what it takes, call machine_kernel_seconds() for a
-// kernel and machine_route() for a copy. To let a program's work pass on it, start the modelled
-// clock (modelled_clock.h).
+// To get a machine, call machine_find(). To ask how long it takes, call machine_kernel_seconds()
+// for a kernel and machine_route() for a copy. To model a whole program's time on it, start the
+// modelled clock (modelled_clock.h).
 //
-// A machine is some hosts with some devices each: how fast a device computes, how fast its memory
-// is, what a launch costs the host, and how devices are connected. Each is a small text file of
-// lines "field value unit", with # before comments; those in common/model/machines/ are built into
-// the programs, and your own file can be given by its path. The fields are listed below; where a
-// figure comes from, is said in the files. `--machine print:NAME` prints one, and `--machine
-// print:this` measures this computer and prints what it found.
+// A machine is one host or several, with the same number of devices each. A small text file says
+// how fast a device computes, how fast its memory is, what a launch costs the host, and how devices
+// are connected. Its lines are "field value unit", and # begins a comment. The files in
+// common/model/machines/ are built into the programs, and they say where each figure comes from.
+// Your own file can be given by its path. `--machine print:NAME` prints a file, and `--machine
+// print:this` measures this computer and prints what it found. These are the fields:
 //
 //     about             a line of English
-//     devices           8                          # of a host
-//     memory            40 GB
+//     devices           8                          # per host
+//     memory            40 GB                      # per device
 //     fp32              19.5 TFLOP/s
-//     tf32              156 TFLOP/s                # may be left out: as fp32
-//     multiprocessors   108                        # of a GPU; left out, it is no GPU
-//     product           80 % 70 %                  # efficiency in fp32, and in tf32 (which may be
-//     convolution       60 % 20 %                  # left out: as in fp32). Of convolutions it may
-//                                                  # be above 100 %, by methods of fewer FLOP
-//     convolution_3x3   70 % 70 % 50 %             # these four may be left out: as convolution;
-//     convolution_large 70 % 70 % 50 %             # forward, backward to the input and to the
-//     convolution_plain 40 % 40 % 40 %             # parameters; the forms are those of
-//     convolution_thin  10 % 10 % 10 %             # kernels/cost.h
+//     tf32              156 TFLOP/s                # optional; default: fp32
+//     multiprocessors   108                        # GPUs only
+//     product           80 % 70 %                  # efficiency in fp32, and in tf32 (optional;
+//     convolution       60 % 20 %                  # default: as in fp32). A convolution may exceed
+//                                                  # 100 %, by methods that need fewer FLOP
+//     convolution_3x3   70 % 70 % 50 %             # these four are optional; default: convolution.
+//     convolution_large 70 % 70 % 50 %             # Forward, backward to the input, and backward
+//     convolution_plain 40 % 40 % 40 %             # to the parameters; kernels/cost.h says which
+//     convolution_thin  10 % 10 % 10 %             # convolutions have which form
 //     elements          90 %                       # efficiency[COST_ELEMENTS]
 //     memory_bandwidth  1555 GB/s
 //     kernel            2 us
 //     launch            4 us
-//     event             0.5 us                     # may be left out: 0
+//     event             0.5 us                     # optional; default: 0
 //     graph_launch      6 us
 //     graph_kernel      1 us
 //     framework         10 us
 //     link              switch 300 GB/s 3 us       # or tree or host, without figures; or
 //     link              mesh 3 us                  # mesh, with pairs of devices:
-//     pair              0 3 50 GB/s                # once each, for both ways
+//     pair              0 3 50 GB/s                # each pair once, for both directions
 //     host_link         22 GB/s 5 us
 //     devices_per_root  2                          # these two are needed where devices reach each
-//     root_bandwidth    22 GB/s                    # other by PCIe; else each has a root port
-//     cards             8                          # may be left out: 0
+//     root_bandwidth    22 GB/s                    # other by PCIe; elsewhere each has a root port
+//     cards             8                          # optional; default: 0
 //     network           25 GB/s 10 us              # if there are cards
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -52,7 +53,7 @@ typedef enum {
     LINKS_SWITCH, // any device to any other at full rate: each has a port out and a port in
     LINKS_TREE,   // by PCIe: some devices share a root port, and roots are connected
     LINKS_HOST,   // by PCIe to the host's memory and back: devices without peer-to-peer access
-    LINKS_MESH,   // between the pairs that the file names; all other pairs by PCIe
+    LINKS_MESH,   // between the pairs that the file names; other pairs use PCIe
 } LinkKind;
 
 // A path that bytes take. Times in seconds, rates in bytes per second, each way.
@@ -61,82 +62,84 @@ typedef struct Link {
 } Link;
 
 typedef struct Machine {
-    char name[32]; // "dgx-a100"; of a file, its name without folder and suffix
+    char name[32]; // "dgx-a100"; if it was read from your file, the file's name without its suffix
     char *about;   // a line of English
-    int devices;   // of a host
-    double memory; // bytes of a device
+    int devices;   // per host
+    double memory; // bytes per device
     double fp32;   // peak FLOP/s of a device
-    double tf32;   // peak FLOP/s in products of matrices with --tf32; as fp32 if there is none
-    int multiprocessors;               // of a GPU; 0: a CPU, or nothing that works in waves
-    double efficiency[NUM_COST_KINDS]; // the part of the peak that is reached; for COST_ELEMENTS,
-                                       // that of the memory's bandwidth, for all kernels
-    double tf32_efficiency[NUM_COST_KINDS];    // of products and convolutions; 0: as in fp32
+    double tf32;   // the same in products of matrices with --tf32
+    int multiprocessors;               // of a GPU; 0 if it is none, and has no waves
+    double efficiency[NUM_COST_KINDS]; // the part of the peak that kernels reach. COST_ELEMENTS:
+                                       // the part of the memory's bandwidth that all kernels reach
+    double tf32_efficiency[NUM_COST_KINDS];    // in products and convolutions; 0: as in fp32
     double convolution[NUM_FORMS][NUM_PASSES]; // efficiency of each form of convolution
     double memory_bandwidth;                   // bytes/s of a device
-    double kernel;       // seconds that each launch takes on its device, besides its work
-    double launch;       // seconds of the host for each launch and each copy
-    double event;        // seconds of the host to record an event and let another queue wait for it
-    double graph_launch; // seconds of the host for a whole graph,
-    double graph_kernel; // and of the device for each launch in it, instead of `kernel`
-    double framework;    // as launch, in a framework written in Python
+    double kernel;       // seconds that each launch costs its device, besides the work
+    double launch;       // seconds that each launch or copy costs the host
+    double event;        // seconds for the host to record an event and make another queue wait
+    double graph_launch; // seconds that a whole graph costs the host,
+    double graph_kernel; // and that each launch in it costs its device, instead of `kernel`
+    double framework;    // `launch` in a framework written in Python
     LinkKind links;
-    Link link;             // between devices of a host; of a mesh, the fastest; by PCIe, host_link
+    Link link;             // between a host's devices. Mesh: the fastest; by PCIe: host_link
     Link host_link;        // between a device and its host, by PCIe
-    int devices_per_root;  // devices that share a root port of PCIe, which is that to the host, too
+    int devices_per_root;  // devices that share a PCIe root port, also on the way to their host
     double root_bandwidth; // of a root port
-    int cards;             // network cards of a host; 0: there is one host only
-    Link network;          // of a card, to any other
-    double (*mesh)[16];    // [from][to]: bandwidth of LINKS_MESH, 0: none; else NULL
+    int cards;             // network cards per host; 0: there is only one host
+    Link network;          // from a card to any other
+    double (*mesh)[16];    // [from][to]: bandwidth, or 0 if not linked. NULL without LINKS_MESH
 } Machine;
 
-// By name, or from a file if `name` has a '/' or a '.' in it. die()s with file, line and field, and
-// with what was expected there; die_usage()s if no machine has this name. The machine lives as long
-// as the program, and the same name gives the same one.
+// Finds a machine by its name, or reads it from a file if `name` has a '/' or a '.' in it. die()s
+// with file, line, field and what was expected there; die_usage()s if no machine has this name. The
+// machine lives as long as the program, and the same name always gives the same machine.
 const Machine *machine_find(const char *name);
-// A table of those that are built in.
+// Prints a table of the machines that are built in.
 void machine_list(FILE *out);
-// Their files, in the order of names, and after the last one {NULL, NULL}.
+// The files of these machines, sorted by name. {NULL, NULL} ends the list.
 typedef struct MachineFile {
     const char *name, *text;
 } MachineFile;
 extern const MachineFile machine_files[];
-// The file of a machine that is built in; die_usage()s if there is none of this name.
+// The file of the machine with this name that is built in; die_usage()s if there is none.
 const char *machine_text(const char *name);
-// "60MB" or "40 GB", a size as in the files: bytes. NAN if the text is none, or no device has that.
+// Bytes of a size that is written as in the files, "60MB" or "40 GB". NAN if the text is not a
+// size, or not one that a device can have.
 double machine_bytes(const char *text);
-// A new machine from the text of such a file; messages call it `name`.
+// Makes a machine from the text of such a file. Messages call the file `name`.
 const Machine *machine_parse(const char *name, const char *text);
 
-// Measures, in about two seconds, the computer at hand, and writes down what it found as the text
-// of a machine file, each figure with how it was found; to be given to machine_parse() and to
-// free(). Its devices are of the kind that devices_init() chose. A CPU device has that many
-// threads, at least 1 (a GPU ignores it). The machine has as many devices as then have cores of
-// their own, but at least `devices`. Cores share caches and memory, so `devices` of those with
-// cores of their own compute at the same time while they are measured; 0: all of them. Other
-// programs that run at the same time make it look slower than it is.
+// Measures this computer in about two seconds. Returns the text of a machine file, which also says
+// how each figure was found; give it to machine_parse(), then free() it. The devices are of the
+// kind that devices_init() chose. Each CPU device has `threads` threads, at least 1 (GPUs ignore
+// this). The machine has devices_that_fit(threads) devices, but at least `devices`. Cores share
+// caches and memory, so `devices` of those that fit compute at the same time while they are
+// measured; 0 means all. Other programs that run meanwhile make the computer look slower than it
+// is.
 //
-// To be called before the first device is opened; ends with devices_close().
+// Call it before the first device is opened. It ends with devices_close().
 char *machine_this(int threads, int devices);
-// How many devices with so many threads have cores of their own, or a GPU; at least 1.
+// How many GPUs there are, or how many CPU devices can have a core for each of their threads; at
+// least 1.
 int devices_that_fit(int threads);
 
-// The same machine, but parts of it cost nothing: the time that a step then saves is what those
+// The same machine, but parts of it cost nothing. The time that a step then saves is what those
 // parts cost. Stop the clock before the returned machine goes out of scope.
 enum {
     FREE_MEMORY = 1,  // a device has as much as it needs
     FREE_LINKS = 2,   // copies take no time
-    FREE_DEVICES = 4, // kernels take no time: only the hosts, which launch them, do
+    FREE_DEVICES = 4, // kernels take no time, but their launches still do
 };
 Machine machine_with_free(const Machine *machine, unsigned parts); // FREE_LINKS | FREE_DEVICES
 
-// How many devices it can have: those of its host, or any number where hosts have network cards.
+// Whether it can have that many devices. Only hosts with network cards can be more than one.
 bool machine_has_devices(const Machine *machine, int count);
 
-// Seconds that a device needs for a kernel, without what each launch takes: as long as its
-// arithmetic or its bytes take, whichever is more (the roofline), plus what is moved besides. On a
-// GPU a product runs in waves; see machine.c.
+// Seconds that a device needs for a kernel, not counting the launches. The arithmetic and the bytes
+// take their time side by side, so the longer one counts (the roofline). The time for what is moved
+// besides is added. On a GPU a product runs in waves; see machine.c.
 double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, bool tf32);
-// Whose kernels it runs, unless a framework's are asked for: ours, on a GPU or on a CPU.
+// Whose kernels it runs unless a framework's are asked for: ours for GPUs, or ours for CPUs.
 Software machine_software(const Machine *machine);
 
 // The route from one device to another. The ports that it passes are numbered 0 to
@@ -144,7 +147,7 @@ Software machine_software(const Machine *machine);
 // soon as its own bandwidth allows. Device d is on host d / machine->devices.
 //
 //     switch      out of one device, into the other
-//     mesh        the one between the two; by PCIe if there is none
+//     mesh        the port between the two; by PCIe if they have none
 //     by PCIe     out of one device, into the other; up one root port and down the other if they
 //                 have different ones, or if devices cannot reach each other (LINKS_HOST: two
 //                 copies, so the latency of host_link twice)
@@ -153,8 +156,8 @@ Software machine_software(const Machine *machine);
 //                 card that serves the other, into that one by PCIe; the network's latency
 enum { HOST_MEMORY = -1, MAX_PORTS = 4 };
 typedef struct Route {
-    Link link;                // the slowest part's bandwidth, the latency of the whole
-    PortUse ports[MAX_PORTS]; // without repetition
+    Link link;                // the bandwidth of the slowest part, the latency of the whole
+    PortUse ports[MAX_PORTS]; // no port twice
     int num_ports;
 } Route;
 int machine_ports(const Machine *machine, int num_devices);

@@ -1,5 +1,6 @@
-// machine_file.c: turns a text of lines "field value unit" into a machine, or ends with a message
-// that says what is wrong and where. A table has the fields, their units and their places.
+// machine_file.c: turns a text of lines "field value unit" into a machine, or ends the program with
+// a message that says what is wrong and where. A table lists the fields, their units and where they
+// go.
 #include "machine.h"
 #include "common/base/error.h"
 
@@ -41,9 +42,9 @@ static const Unit units[] = {
 };
 enum { NUM_UNITS = sizeof units / sizeof units[0] };
 
-// What a machine may have. Nothing real is slower or smaller: the figure or its unit would be a
-// mistake, and times would become infinite. But parts may be as good as free, to show what the rest
-// takes.
+// What a figure may be. Nothing real is slower or smaller than this, so a lower figure or its unit
+// is a mistake, and times would become infinite. But figures may be so high that a part is as good
+// as free, because that shows what the rest takes.
 static const struct {
     double least, most;
     const char *text;
@@ -76,7 +77,7 @@ double machine_bytes(const char *text) {
     return number * unit->times;
 }
 
-// The words with one more at the end: "a, b, c". The old string is freed.
+// Returns the words with one more at the end, "a, b, c", and frees the old string.
 static char *append(char *words, const char *between, const char *word) {
     char *longer = xprintf("%s%s%s", words, *words ? between : "", word);
     free(words);
@@ -85,8 +86,8 @@ static char *append(char *words, const char *between, const char *word) {
 
 // ---- fields ----------------------------------------------------------------------------------
 
-// A number of the file, and the offset in Machine where it goes: of an int for a COUNT, else of a
-// double. A value that may be missing is the last of its line.
+// A number in a line, and the offset in Machine where it goes. There is an int for a COUNT, and a
+// double for everything else. Only the last value of a line may be missing.
 typedef struct Value {
     Quantity quantity;
     size_t place;
@@ -153,7 +154,7 @@ static const Field fields[] = {
 // clang-format on
 enum { NUM_FIELDS = sizeof fields / sizeof fields[0] };
 
-// The field, or the kind of link; NUM_FIELDS if there is none.
+// The place in the table of a field, or of a kind of link; NUM_FIELDS if there is none.
 static int find(const char *name, bool is_kind) {
     int id = 0;
     for (; id < NUM_FIELDS; id++)
@@ -167,11 +168,11 @@ typedef struct Reader {
     Machine *machine;
     const char *file;
     int line;
-    const Field *field;      // that of the line, once it is known
+    const Field *field;      // in this line, once it is known
     const char *example;     // how its line should look
-    char *words[MOST_WORDS]; // of the line, without its comment
+    char *words[MOST_WORDS]; // in this line, without its comment
     int num_words, used;
-    int line_of[NUM_FIELDS]; // the last one with this field; 0: none
+    int line_of[NUM_FIELDS]; // the last line with this field; 0: none
 } Reader;
 
 static _Noreturn __attribute__((format(printf, 2, 3))) void wrong(const Reader *reader,
@@ -289,7 +290,7 @@ static void read_pair(Reader *reader) {
     machine->link.bandwidth = fmax(machine->link.bandwidth, bandwidth);
 }
 
-// die()s if there is a byte that is not text. Only comments may have letters beyond ASCII.
+// die()s if a byte is not text. Only comments may have letters beyond ASCII.
 static void check_bytes(const Reader *reader, const char *line) {
     bool in_comment = false;
     for (const char *at = line; *at; at++) {
@@ -351,7 +352,7 @@ static void need_field(const Reader *reader, const char *name, const char *why) 
             "%s: the field '%s' is missing%s%s", reader->file, name, *why ? ": " : "", why);
 }
 
-// What depends on other fields: whether they are needed, and their values if they are missing.
+// Checks the fields that depend on others, and gives a value to those that are missing.
 static void check_whole(Reader *reader) {
     Machine *machine = reader->machine;
     const char *by_pcie = "devices reach each other by PCIe";
@@ -359,7 +360,7 @@ static void check_whole(Reader *reader) {
         if (fields[id].need == NEEDED) need_field(reader, fields[id].name, "");
 
     if (machine->devices > 1) need_field(reader, "link", "there are several devices");
-    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // of the only device
+    if (!line_of(reader, "link")) machine->links = LINKS_TREE; // a single device
     if (machine->links != LINKS_MESH && line_of(reader, "pair"))
         wrong(back_at(reader, "pair"), "expected 'link mesh', too");
     if (machine->links == LINKS_MESH) {
@@ -391,8 +392,8 @@ static void check_whole(Reader *reader) {
                 machine->convolution[form][pass] = machine->efficiency[COST_CONVOLUTION];
 }
 
-// "mine" of "folder/mine.machine", shortened if need be. The name is used in CSV files, in lists of
-// machines and in titles.
+// "folder/mine.machine" gives the name "mine", shortened if it is too long. CSV files, lists of
+// machines and titles show the name.
 static void set_name(Machine *machine, const char *file) {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     const char *dot = strrchr(name, '.');
@@ -404,7 +405,7 @@ static void set_name(Machine *machine, const char *file) {
     snprintf(machine->name, sizeof machine->name, "%.*s", length, name);
 }
 
-// All machines; they live as long as the program.
+// All machines, the latest first. They live as long as the program.
 static struct Kept {
     Machine machine;
     char *found_as; // the name given to machine_find(); NULL: it came from machine_parse() alone
@@ -479,6 +480,6 @@ const Machine *machine_find(const char *name) {
     char *text = is_path(name) ? read_text(name) : NULL;
     const Machine *machine = machine_parse(name, text ? text : machine_text(name));
     free(text);
-    kept->found_as = xstrdup(name); // that which was just parsed
+    kept->found_as = xstrdup(name); // the machine that was just parsed
     return machine;
 }
