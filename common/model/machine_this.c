@@ -1,9 +1,10 @@
 // machine_this.c: measures this computer, and writes down what it found as a machine file.
 //
 // Other programs can only make a measurement longer, so the shortest of several counts. A computer
-// may be busy for a second, so all kernels are measured in turns. But what devices do to each other
-// belongs to the machine: cores share caches, memory and sometimes arithmetic, so devices that will
-// compute at the same time are measured at the same time.
+// may be busy for a whole second, so the kernels take turns: each is measured once per round. But
+// if devices slow each other down, that belongs to the machine. Cores share caches, memory and
+// sometimes arithmetic units, so devices that will compute at the same time are measured at the
+// same time.
 #include "common/device/backend.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"
@@ -18,17 +19,17 @@
 #include <string.h>
 
 enum {
-    FLOATS = 1 << 23, // in each buffer that kernels work on: more than caches hold
-    FEW = FLOATS / 4, // in those of weights, and of a bit for each pixel
+    FLOATS = 1 << 23, // in each buffer that kernels work on; more than caches hold
+    FEW = FLOATS / 4, // in the buffer of weights, and in the one with a bit for each pixel
     MOST_PROBES = 48,
     MOST_BUSY = 8,    // devices that are measured at the same time
-    LEAST_ROUNDS = 2, // of all probes
-    REPEATS = 5,      // of what takes less than a millisecond
-    COUNT = 400,      // pieces of work that a queue has room for
+    LEAST_ROUNDS = 2, // in which each probe is measured once
+    REPEATS = 5,      // for what takes less than a millisecond
+    COUNT = 400,      // small pieces of work in one measurement; a queue has room for them
 };
 static const double ALL_ROUNDS = 1.2; // seconds
-// Seconds that a kernel should take: less is hard to measure, and on a busy computer much more is
-// always interrupted.
+// Seconds that a kernel should take. A shorter one is hard to measure, and a much longer one is
+// always interrupted on a busy computer.
 static const double LONG_ENOUGH = 1e-3;
 
 // A kernel that is measured.
@@ -40,11 +41,11 @@ typedef struct Probe {
     double seconds; // the shortest time
 } Probe;
 
-// A device and what it works on. All have the same probes, each on memory of its own.
+// A device and what it works on. All devices have the same probes, each in its own memory.
 typedef struct Bench {
     Device *device;
-    float *X, *dY, *W; // what kernels read, and what they write
-    float *out;
+    float *X, *dY, *W; // kernels read these,
+    float *out;        // and write this
     unsigned char *pooled;
     Probe probes[MOST_PROBES];
     int num_probes;
@@ -53,8 +54,8 @@ typedef struct Bench {
 typedef struct Benches {
     Bench *busy; // (num_busy)
     int num_busy;
-    Device *other;           // for copies; a GPU may use TF32 there
-    float *copied, *on_host; // on the other device, and on the host
+    Device *other;           // copies go there; a GPU may use TF32 there
+    float *copied, *on_host; // buffers on the other device and on the host
 } Benches;
 
 // ---- kernels ---------------------------------------------------------------------------------
@@ -91,8 +92,8 @@ static void add_probe(Bench *b, Probe probe) {
     b->probes[b->num_probes++] = probe;
 }
 
-// Whether the device is done so soon that more work should be measured. (The first launch does not
-// count: it allocates memory.)
+// Whether the device is done so soon that a larger probe is better. (The first launch does not
+// count, because it allocates memory.)
 static bool is_short(const Bench *b, Probe probe) {
     seconds_of(b->device, &probe);
     return seconds_of(b->device, &probe) < LONG_ENOUGH;
@@ -102,8 +103,8 @@ static Probe product(const Bench *b, int n) {
     return PROBE(gemm, .A = b->X, .B = b->dY, .C = b->out, .M = n, .N = n, .K = n);
 }
 
-// Layers of usual networks: with many pixels at the beginning, with many channels at the end. N is
-// the smallest number of images that is measured.
+// Layers as in real networks, which have many pixels at the beginning and many channels at the end.
+// N is the smallest number of images to measure.
 static const struct {
     struct conv2d_shape s;
     bool pooled;
@@ -133,7 +134,7 @@ static Probe convolution(const Bench *b, int layer, ConvolutionPass pass, int im
 // What a network with batch norm does between convolutions.
 static void add_elements(Bench *b) {
     enum { C = 64, S = 32 * 32, N = FLOATS / (C * S) };
-    float *stats = b->W; // of C channels, all the same
+    float *stats = b->W; // one buffer serves as all statistics of the C channels
     add_probe(b, PROBE(add, .x = b->X, .y = b->out, .n = FLOATS));
     add_probe(b, PROBE(batch_norm_stats, .X = b->X, .stats = b->out, .N = N, .C = C, .S = S));
     add_probe(b, PROBE(batch_norm_forward, .X = b->X, .mean = stats, .var = stats, .weight = stats,
@@ -147,7 +148,7 @@ static void add_elements(Bench *b) {
     add_probe(b, PROBE(relu_backward, .Y = b->X, .dY = b->dY, .dX = b->out, .n = FLOATS));
 }
 
-// With enough work to keep the first device busy for a while. The product comes first.
+// Probes that are large enough to keep the first device busy for a while. The product comes first.
 static void add_probes(const Benches *all) {
     const Bench *first = all->busy;
     int rows = 384, most_rows = 2048, images[NUM_LAYERS];
@@ -186,9 +187,8 @@ static void measure_probes(const Benches *all) {
 
 // ---- small things ----------------------------------------------------------------------------
 //
-// How long does the host need to enqueue a kernel in which there is nothing to do, and how long
-// does the device need to run it? The two work at the same time, so the device is held up until the
-// host is done.
+// How long does the host need to enqueue a kernel that has nothing to do, and how long does the
+// device need to run it? To keep the two times apart, the device is held up until the host is done.
 
 static void wait_for_host(void *host_is_busy) {
     mutex_lock(host_is_busy);
@@ -208,7 +208,7 @@ static void enqueue_read(const Benches *all) {
     queue_copy(compute_queue(to), to, all->busy->out, host(), all->on_host, sizeof(float));
 }
 
-// Seconds of one such piece of work.
+// Seconds for one such piece of work.
 typedef struct Small {
     double host, device;
 } Small;
@@ -237,8 +237,8 @@ static Small small(const Benches *all, Enqueue *enqueue) {
     return best;
 }
 
-// The same with all kernels in one graph: the host's seconds for the whole graph, the device's for
-// each kernel.
+// The same with all kernels in one graph. Here the host's seconds are for the whole graph, and the
+// device's are for each kernel.
 static Small in_graph(const Benches *all) {
     Device *device = all->busy->device;
     graph_begin(&device, 1);
@@ -278,14 +278,14 @@ static float *buffer(Device *device, size_t n) {
     return device_alloc_for(device, sizeof(float) * n, MEMORY_OTHER);
 }
 
-// (Not with zeros or values that become tiny, because CPUs compute slowly with those.)
+// (CPUs compute slowly with numbers that are nearly 0, so inputs are neither 0 nor small.)
 static float *filled(Device *device, size_t n, float value) {
     float *x = buffer(device, n);
     launch(device, fill, .x = x, .value = value, .n = n);
     return x;
 }
 
-// GPUs do not disturb each other, so only one of them is busy.
+// GPUs do not slow each other down, so only one of them is busy.
 static Benches open_benches(int threads, int busy) {
     Benches all = {.num_busy = num_gpus() > 0 ? 1 : busy < MOST_BUSY ? busy : MOST_BUSY};
     all.busy = xcalloc((size_t)all.num_busy, sizeof *all.busy);

@@ -11,26 +11,26 @@
 #include <string.h>
 
 static struct {
-    const Machine *machine; // as it was given; NULL: no time is told
-    Machine kept;           // what it says, should it go before the clock does
+    const Machine *machine; // which one; NULL: there is no clock
+    Machine kept;           // a copy of it, which stays if the program's own is gone
     Simulation *simulation;
     bool framework; // a framework's launches and kernels instead of ours
-    double waited;  // until then, all hosts have waited
-    double *hosts;  // the clock of each
+    double waited;  // all hosts have waited until then
+    double *hosts;  // the clock of each host
     int num_hosts;
     bool ranks;                         // one host thread per device
     int most;                           // devices that the machine can have here
-    Route *routes[MAX_DEVICES + 1];     // [from + 1][to + 1], without ports if not asked for yet
+    Route *routes[MAX_DEVICES + 1];     // [from + 1][to + 1]; no ports until it is asked for
     int queues[NUM_DEVICE_IDS][QUEUES]; // their numbers in the simulation, + 1; 0: none yet
-    uint64_t started;                   // how often the clock was
-    double before;                      // seconds that it told of `traced` before that
-    const Machine *traced;              // work on this one is traced
+    uint64_t started;                   // how often the clock has started
+    double before;                      // seconds on `traced` before the last start
+    const Machine *traced;              // work on this machine is traced
     ModelledGraph *recording;           // between graph_begin() and graph_end()
 } clock_;
 
-// ---- what is what ----------------------------------------------------------------------------
+// ---- numbers of devices and queues -----------------------------------------------------------
 
-// Its number on the machine; -1 if it is none of the machine's devices (a CPU device beside GPUs).
+// The device's number on the machine; -1 if it is not on the machine (a CPU device beside GPUs).
 static int number_of(const Device *device) {
     if (!device->backend) return HOST_MEMORY;
     if (device->id < MAX_DEVICES) return device->id;
@@ -59,7 +59,7 @@ static const Route *route_between(int from, int to) {
 
 // ---- events ----------------------------------------------------------------------------------
 //
-// The upper 16 bits of an event's number say in which run of the clock it was recorded. Events of
+// The upper 16 bits of an event's number say in which run of the clock it was recorded. Events from
 // earlier runs have been reached.
 
 enum { NUMBER_BITS = 48 };
@@ -82,10 +82,10 @@ typedef struct Recorded {
 struct ModelledGraph {
     Device *devices[MAX_DEVICES];
     int k;
-    uint64_t started; // the clock's run that it belongs to
-    struct {
-        uint64_t length, added, now; // when recording began; since then; when it is launched
-    } * queues;                      // (num_queues) of the simulation
+    uint64_t started; // the run of the clock that it belongs to
+    struct {          // how long the simulation's queue was when recording began, how much was
+        uint64_t length, added, now; // added since then, and how long it is when the graph starts
+    } * queues;                      // (num_queues)
     int num_queues;
     Recorded *work;
     size_t count, room;
@@ -113,7 +113,7 @@ static int host_number(const Device *device) {
     return number_of(device) / (clock_.ranks ? 1 : clock_.kept.devices);
 }
 
-// Lets time pass on the host of a device. Returns the time after that.
+// Lets time pass on the device's host, and returns the time after that.
 static double host_of_after(const Device *device, double seconds) {
     double *clock = &clock_.hosts[host_number(device)];
     return *clock = fmax(*clock, clock_.waited) + seconds;
@@ -139,7 +139,7 @@ static void times_are_known(void *tag, int queue, double start, double end) {
 }
 
 static void follow_trace(void) { clock_.traced = clock_.machine; }
-// (Time on other machines does not count, because no trace has their work.)
+// (Time on other machines does not count, because their work is in no trace.)
 static double trace_seconds(void) {
     return clock_.before +
            (clock_.machine && clock_.machine == clock_.traced ? modelled_seconds() : 0);
@@ -151,7 +151,7 @@ static double launch_seconds(void) {
     return clock_.framework ? clock_.kept.framework : clock_.kept.launch;
 }
 
-// The device begins with the first launch; the host goes on to the others.
+// The device begins with the first launch while the host goes on to the others.
 static void enqueue(const Queue *queue, Work work, int launches) {
     if (clock_.recording) {
         record((Recorded){.queue = queue_of(queue), .work = work});
@@ -219,7 +219,7 @@ static uint64_t record_event(const Queue *queue) {
     return clock_.started << NUMBER_BITS | last;
 }
 
-// (The cost of recording the event is included, because the same host usually records it.)
+// (The time to record the event is included, because the same host usually records it.)
 static void wait_for_event(Queue *queue, Event event) {
     if (!is_timed(queue) || event.queue == queue) return;
     Moment moment = moment_of(event);
@@ -240,9 +240,9 @@ static void host_waits(Event event) {
 
 bool modelled_reached(Event event) {
     if (!is_timed(event.queue)) return true;
-    // (Asking takes time, so that a loop that polls comes to an end.)
+    // (To ask takes time, so that a loop that asks again and again comes to an end.)
     double now = host_of_after(event.queue->device, launch_seconds());
-    clock_.waited = fmax(clock_.waited, now); // any host may act on the answer from now on
+    clock_.waited = fmax(clock_.waited, now); // from now on any host may act on the answer
     return simulation_is_past(clock_.simulation, moment_of(event), now);
 }
 

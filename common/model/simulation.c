@@ -1,7 +1,7 @@
 // simulation.c: an agenda of the pieces of work that come to a port next, in order of time.
 //
-// Only work with ports can meet other work, so only that is in the agenda, which is a heap. Of all
-// other work the time is known as soon as the times are known of what it waits for.
+// Only work with ports can meet other work, so nothing else is in the agenda, which is a heap. For
+// all other work, the time is known as soon as the times of everything it waits for are known.
 #include "simulation.h"
 #include "common/base/error.h"
 
@@ -10,29 +10,29 @@
 #include <string.h>
 
 typedef struct Piece {
-    Work work;      // of a wait, only `issued`
-    bool waits;     // for `after`; else it is work
-    Moment after;   // of a wait
+    Work work;      // a wait has only `issued`
+    bool waits;     // it is a wait, not work,
+    Moment after;   // for this
     double done;    // NAN: not known yet
-    uint64_t order; // in which it was added, among all
+    uint64_t order; // its number among the pieces of all queues, in the order they were added
 } Piece;
 
 typedef struct Line {          // a queue
     Piece *pieces;             // from number `forgotten` + 1 on
-    size_t count, room, known; // how many; for how many the time is known
+    size_t count, room, known; // how many pieces; for how many of them the time is known
     uint64_t forgotten;
-    double free, busy; // when the last known piece is done; seconds of all known ones
-    int first_waiting; // a queue that waits for one of its moments, or -1
-    int next_waiting;  // the next queue in the list of those that wait with this one, or -1
-    bool asked;        // in the agenda
+    double free, busy; // when the last known piece is done; seconds of all known pieces
+    int first_waiting; // the first queue that waits for a moment of this one, or -1
+    int next_waiting;  // the next queue that waits for the same one as this, or -1
+    bool asked;        // its next piece is in the agenda
 } Line;
 
 // A time in the agenda: a queue's next piece comes to a port.
 typedef struct Entry {
     double time, ready; // ready: when it came to the first one
     uint64_t order;
-    int queue, passed; // ports so far
-    double end;        // when all of these have served it, and `seconds` are over
+    int queue, passed; // how many ports it has passed
+    double end;        // when these ports have served it, and its `seconds` are over
 } Entry;
 
 typedef struct Heap {
@@ -52,7 +52,7 @@ struct Simulation {
     int *woken; // queues that may be able to go on
     size_t num_woken, max_woken;
     uint64_t added;
-    double asked; // the latest time that somebody asked about
+    double asked; // the latest time that was asked about
     SimulationObserver *observer;
 };
 
@@ -106,7 +106,7 @@ static void wake(Simulation *s, int queue) {
     s->woken[s->num_woken++] = queue;
 }
 
-// Queues that waited for a time that is now known may go on.
+// Lets queues go on that waited for a time that is now known.
 static void wake_waiting(Simulation *s, Line *line) {
     int *link = &line->first_waiting;
     while (*link >= 0) {
@@ -133,7 +133,8 @@ static void piece_is_done(Simulation *s, int queue, double done) {
     wake_waiting(s, line);
 }
 
-// The next piece of the queue, if that is as far as it gets without others.
+// Finds out when the queue's next piece is done. Returns false if there is none, or if that depends
+// on other queues.
 static bool try_next_piece(Simulation *s, int queue) {
     Line *line = &s->lines[queue];
     if (line->asked || line->known == line->count) return false;
@@ -225,7 +226,7 @@ static Moment add_piece(Simulation *s, int queue, Piece piece) {
     piece.order = ++s->added;
     line->pieces[line->count++] = piece;
     Moment end = simulation_last(s, queue);
-    // (If others are before it, it is seen to after them.)
+    // (If there are others before it, its turn comes after theirs.)
     if (line->known + 1 == line->count) go_on(s, queue);
     return end;
 }
@@ -260,7 +261,7 @@ bool simulation_is_past(Simulation *s, Moment moment, double now) {
 }
 
 void simulation_forget(Simulation *s, double now) {
-    // (Then whoever still waits for what is forgotten has something later to wait for, too.)
+    // (After this, a piece that still waits for a forgotten moment also waits for something later.)
     while (s->agenda.count > 0 && s->agenda.entries[0].time <= now) next_entry(s);
     s->asked = fmax(s->asked, now);
     for (int i = 0; i < s->num_lines; i++) {
