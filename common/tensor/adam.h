@@ -6,21 +6,21 @@
 #include "tensor.h"
 
 typedef struct AdamOptions {
-    float beta1, beta2; // how much of the moving averages stays; 0: 0.9 and 0.999, as in PyTorch
-    float eps;          // 0: 1e-8
+    float beta1, beta2; // how much of the moving averages stays; if 0: 0.9 and 0.999, as in PyTorch
+    float eps;          // if 0: 1e-8
 } AdamOptions;
 
 typedef struct Adam Adam;
 
-// For these parameters, which need gradients and may be on any devices. The moving averages begin
-// at 0, on the devices of the parameters. For adam_free().
+// An optimizer for these parameters, which need gradients and may be on any devices. The moving
+// averages begin at 0 and are on the parameters' devices. adam_free() it.
 Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options);
 void adam_free(Adam *adam);
 
-// Updates the parameters from gradients that are sums over batch_size rows, and sets these to zero.
-// Enqueued.
+// Updates the parameters from their gradients, which are sums over batch_size rows, and sets the
+// gradients to zero. Enqueued.
 void adam_step(Adam *adam, float lr, int batch_size);
-// The same, computed by a CPU device, for parameters in host memory.
+// The same for parameters in host memory, computed by a CPU device.
 void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size);
 
 #endif

@@ -1,5 +1,5 @@
-// arena.c: blocks that are used from the beginning again in each step, for what lives until the
-// step ends; and loans, for gradients of activations, which live shorter.
+// arena.c: blocks for what lives until the step ends, used from the beginning again in each step;
+// and loans for gradients of activations, which do not live that long.
 #include "arena.h"
 #include "common/base/error.h"
 
@@ -25,7 +25,7 @@ typedef struct Blocks {
 // that adds to it, in backward(), until it has been passed on. Then the memory is lent again.
 typedef struct Loan {
     void *memory;
-    size_t bytes, lent; // its size, and the bytes in use: 0 if it is free
+    size_t bytes, lent; // its size, and how much of it is in use: 0 if it is free
 } Loan;
 
 typedef struct Arena {
@@ -34,7 +34,7 @@ typedef struct Arena {
     size_t step_bytes;          // of the device, handed out in this step
     Loan *loans;
     int num_loans;
-    size_t lent, most_lent; // bytes: now, and at most in this step
+    size_t lent, most_lent; // bytes, now and at most in this step
 } Arena;
 
 static Arena arenas[NUM_DEVICE_IDS];
@@ -86,7 +86,7 @@ void *arena_note(Device *device, const void *contents, size_t bytes) {
     return memcpy(note, contents, bytes);
 }
 
-// A communication queue may still send what the step before has computed.
+// First waits, because a communication queue may still send what the step before has computed.
 static void rewind_blocks(Blocks *blocks, Device *device) {
     for (int i = 0; device && i <= blocks->current && i < blocks->num_chunks; i++)
         wait_for_users(device, blocks->chunks[i].memory);

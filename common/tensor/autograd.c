@@ -69,7 +69,7 @@ bool tape_made(const Tensor *t) {
     return false;
 }
 
-// Lends memory to the gradient, if it is to be computed.
+// Lends memory to the gradient, if there is to be one.
 static void need_grad(Tensor *t) {
     if (!t || !t->requires_grad) return;
     Tensor *grad = owner_of_grad(t)->grad;
@@ -106,8 +106,8 @@ void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void 
     t->grad_final_context = context;
 }
 
-// Takes back the memory of the output's gradient, which the node has passed on. But in an operation
-// in place, the output is also the input, and the gradient is still needed.
+// Takes back the memory of the output's gradient, which the node has passed on. But if the
+// operation was in place, the output is an input, too, and its gradient is still needed.
 static void spend_grad(const Node *node) {
     Tensor *owner = owner_of_grad(node->out);
     for (int i = 0; i < 3; i++)
@@ -133,9 +133,9 @@ float grad_beta(Tensor *t) {
     return beta;
 }
 
-// In reverse order, so that a node's output has its whole gradient before the node passes it on.
-// Nodes that no gradient reached belong to another loss, such as that of another microbatch, and
-// stay on the tape.
+// Reverse order means that a node's output has its whole gradient before the node passes it on.
+// Nodes that no gradient reached stay on the tape, because they belong to another loss, such as
+// another microbatch's.
 static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
     count_uses(tape);

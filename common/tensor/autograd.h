@@ -21,11 +21,11 @@ void begin_step(Device *device);
 // gets no gradient, and no call. NULL removes the hook.
 void when_grad_is_final(Tensor *t, void (*hook)(Tensor *t, void *context), void *context);
 
-// Whether an operation that read t is on its device's tape. Before backward(), this says whether t
-// can get a gradient.
+// Whether the tape of t's device has an operation that read t. Before backward(), this says whether
+// t can get a gradient.
 bool tape_has(const Tensor *t);
 
-// Whether operations are recorded; at first they are. As torch.set_grad_enabled.
+// Whether operations are recorded (at first they are). torch.set_grad_enabled
 void set_grad_enabled(bool enabled);
 
 // Computes the gradients of `loss` (one element) with respect to everything on its tape that
@@ -34,9 +34,9 @@ void set_grad_enabled(bool enabled);
 void backward(Tensor *loss);
 // The same from any tensor Y with a given gradient dY, as torch.autograd.backward(Y, dY).
 void backward_from(Tensor *Y, const Tensor *dY);
-// backward() of k losses on k devices that ran the same operations. Goes back an operation at a
-// time on all devices, so that they can exchange figures on the way, as synchronised batch
-// normalisation does.
+// backward() for k losses on k devices that ran the same operations. All devices go back through
+// one operation before the next, so that they can exchange numbers on the way, as synchronised
+// batch normalisation does.
 void backward_all(Tensor *const losses[], int k);
 
 // ---- to write an operation ---------------------------------------------------------------------
@@ -46,27 +46,27 @@ void backward_all(Tensor *const losses[], int k);
 typedef struct Node Node;
 struct Node {
     void (*backward)(Node *node);
-    // Instead of `backward`, for an operation of k devices together; gets the entries of all.
+    // Instead of `backward`, for an operation of k devices together. Gets the entries of them all.
     void (*backward_together)(Node *const nodes[], int k);
-    Tensor *out, *in[3];      // in[i] may be NULL; `out` is one of them in an operation in place
+    Tensor *out, *in[3];      // in[i] may be NULL; an operation in place has `out` among them
     bool reads_in, reads_out; // whether backward needs their values
     Tensor *saved;            // what forward keeps for backward, if anything
-    const void *context; // what else backward must know, of the operation's own type: arena_note()
+    const void *context;      // what else backward must know, from arena_note()
 };
 
-// Whether an operation on these inputs (NULL: none) is recorded: if one of them requires a
+// Whether an operation on these inputs (NULL: none) is recorded. It is if one of them requires a
 // gradient.
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
 // Records the operation if it needs_grad(). Then node.out requires a gradient, too.
 void tape_push(Device *device, Node node);
 
 // For operations in place: whether a recorded operation will need the values of t, and whether t is
-// the output of one (else the user made it).
+// a recorded operation's output (if not, the user made it).
 bool tape_reads(const Tensor *t);
 bool tape_made(const Tensor *t);
 
-// The `beta` for a kernel that writes the gradient of t: 0 the first time in a step, then 1. Call
-// it once for each kernel that writes.
+// The `beta` for a kernel that writes t's gradient: 0 the first time in a step, then 1. Call it
+// once for each such kernel.
 float grad_beta(Tensor *t);
 
 // Frees the arenas and tapes of all devices. devices_close() does so too.

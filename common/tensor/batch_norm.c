@@ -1,5 +1,5 @@
-// batch_norm.c: statistics, then normalising; backward, two sums, then the gradient of X. Between
-// the two parts, k devices exchange what kernels.h describes.
+// batch_norm.c: forward computes the statistics, then normalises; backward computes two sums, then
+// the gradient of X. In between, k devices exchange what kernels.h describes.
 #include "batch_norm.h"
 #include "common/base/error.h"
 
@@ -59,7 +59,7 @@ static Tensor *stats_of_rows(const Tensor *X) {
     return stats;
 }
 
-// Merges the stats of k devices, which are all on this device, one after the other.
+// Merges the statistics of k devices, which lie one after the other on this device.
 static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float momentum) {
     int C = layer.weight->shape[0];
     Tensor *merged = vector(stats->device, 2 * C + 1);
@@ -73,7 +73,7 @@ static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float m
 // What else backward() has to know.
 typedef struct Remembered {
     float eps;
-    bool frozen; // mean and variance are constants
+    bool frozen; // mean and variance were the running ones, which are constants
 } Remembered;
 
 static float eps_of(const Node *node) { return ((const Remembered *)node->context)->eps; }
@@ -104,8 +104,8 @@ static void add_to_gradient(Tensor *param, const float *gradient) {
                .beta = grad_beta(param), .n = numel(param));
 }
 
-// The sums of dY and of dY xhat over this device's rows. They are its part of the gradients of bias
-// and weight.
+// The sums of dY and of dY xhat over this device's rows. They are its part of bias's and weight's
+// gradients.
 static Tensor *backward_sums(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
     Shape s = shape_of(X);
@@ -118,8 +118,7 @@ static Tensor *backward_sums(Node *node) {
     return sums;
 }
 
-// `sums` are over all rows that the mean and variance were computed from; NULL if these are
-// constants.
+// `sums` are over all rows that mean and variance were computed from; NULL if these are constants.
 static void backward_input(Node *node, const Tensor *sums) {
     Tensor *X = node->in[0], *Y = node->out;
     Shape s = shape_of(X);
@@ -158,8 +157,8 @@ Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) 
 
 // ---- on k devices together ----------------------------------------------------------------------
 
-// An all-gather: all[i] (k,n), on device i, gets the n floats of parts[j] in row j. Copies wait for
-// what is enqueued for a part now, and its device waits for all copies before it can change it.
+// An all-gather: all[i] (k,n), on device i, gets the n floats of parts[j] in row j. The copies of a
+// part wait for what its device has enqueued now, and the device waits for them before it goes on.
 static void all_gather(Tensor *const parts[], int k, Tensor *all[]) {
     int n = parts[0]->shape[0];
     Event complete[MAX_DEVICES];

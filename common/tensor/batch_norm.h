@@ -1,22 +1,22 @@
 // batch_norm.h: batch normalisation. Ioffe and Szegedy, "Batch normalization", 2015. Book: "Batch
 // Normalization".
 //
-// For one device, call batch_norm(). For k devices that should compute what one computes, call
+// For one device, call batch_norm(). For k devices that should compute what one would, call
 // sync_batch_norm(). This is the only layer in which the rows of a minibatch depend on each other,
-// so only here does it matter whether the minibatch is the shard of a device or all shards.
+// so only here does it matter whether the minibatch is one device's shard or all shards.
 #ifndef BATCH_NORM_H
 #define BATCH_NORM_H
 
 #include "autograd.h"
 
-// What the layer has on a device, each (C): weight and bias are trained, the running statistics are
-// what evaluation uses instead of a minibatch's.
+// What the layer has on a device, each (C). Weight and bias are trained. Evaluation uses the
+// running statistics instead of a minibatch's.
 typedef struct BatchNormTensors {
     Tensor *weight, *bias, *running_mean, *running_var;
 } BatchNormTensors;
 
 typedef struct BatchNormOptions {
-    bool training;  // with the minibatch's mean and variance; else with the running ones
+    bool training;  // use the minibatch's mean and variance, not the running ones
     float momentum; // running = (1 - momentum) running + momentum * the minibatch's
     float eps;      // in 1 / sqrt(variance + eps)
 } BatchNormOptions;
@@ -26,9 +26,9 @@ typedef struct BatchNormOptions {
 Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options);
 
 // The same for k shards of one minibatch on k devices, as torch.nn.SyncBatchNorm: mean and variance
-// are those of all rows of all shards, so the k devices compute what one device with all rows
-// would. X[i] and layers[i] are on device i; Y[i] is the output. The running statistics of all
-// devices stay equal to the bit. Each device sends each other one 2 C + 1 floats forward and 2 C
+// are over all rows of all shards, so the k devices compute what one device with all rows would.
+// X[i] and layers[i] are on device i; Y[i] is the output. The running statistics on all devices
+// stay equal to the bit. Each device sends 2 C + 1 floats to every other device forward, and 2 C
 // backward. Go back with backward_all(), not with backward().
 void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
                      BatchNormOptions options, Tensor *Y[]);

@@ -154,7 +154,7 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
 
 // ---- relu ------------------------------------------------------------------------------------
 
-// Needs only the output: it is positive just where the input was.
+// Needs only the output, which is positive just where the input was.
 static void relu_backward(Node *node) {
     Tensor *X = node->in[0], *Y = node->out;
     launch(Y->device, relu_backward, .Y = Y->data, .dY = Y->grad->data, .dX = X->grad->data,
@@ -222,7 +222,7 @@ Tensor *add(Tensor *A, Tensor *B) {
     return Y;
 }
 
-// A's gradient is already that of the sum.
+// A's gradient is the sum's already.
 static void add_in_place_backward(Node *node) {
     if (node->in[1]->requires_grad) launch_add_backward(node->out, node->in[1]);
 }
@@ -300,8 +300,8 @@ Tensor *linear(Tensor *X, Tensor *W, Tensor *b) {
 
 // ---- reshape ---------------------------------------------------------------------------------
 
-// The columns of a reshape to (0, -1), which a device without rows of a minibatch also passes.
-// There are no elements to count, so the sizes of X, except the first, tell.
+// The columns of a reshape to (0, -1). (A device without rows of a minibatch needs it, too.) There
+// are no elements to count, so the columns are found from all sizes of X but the first.
 static int columns_of_empty(const Tensor *X, int ndim) {
     CHECK(ndim == 2, "reshape: the size -1 of an empty tensor is known for two dimensions only");
     int columns = 1;

@@ -33,7 +33,7 @@ Tensor *conv2d_relu_avg_pool2d_with(Tensor *X, Tensor *W, Tensor *b, Conv2dOptio
 typedef struct AvgPool2dOptions {
     int unused;
     int kernel;       // side of the square window
-    int stride;       // default: the window's own side
+    int stride;       // default: the side of the window
     int kernel_hw[2]; // instead of kernel
     int stride_hw[2]; // instead of stride
 } AvgPool2dOptions;
@@ -42,7 +42,7 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions options);
 // max(X, 0), elementwise
 Tensor *relu(Tensor *X);
 
-// A + B, elementwise, for two tensors of one shape. torch.add
+// A + B, elementwise, for two tensors of the same shape. torch.add
 Tensor *add(Tensor *A, Tensor *B);
 
 // The same in place, as PyTorch's relu_ and add_: they save memory by writing the result into X, or
@@ -56,8 +56,8 @@ Tensor *mm(Tensor *A, Tensor *B);
 // X + b for each row. X (n,m), b (m) -> (n,m)
 Tensor *add_bias(Tensor *X, Tensor *b);
 
-// X W^T + b. X (n,in), W (out,in), b (out) or NULL -> (n,out). Note the order of W, which is that
-// of PyTorch's F.linear. The book's LeNet keeps W as (in,out) and writes mm(X, W) + b.
+// X W^T + b. X (n,in), W (out,in), b (out) or NULL -> (n,out). Note the order of W, which is as in
+// PyTorch's F.linear. The book's LeNet keeps W as (in,out) and writes mm(X, W) + b.
 Tensor *linear(Tensor *X, Tensor *W, Tensor *b);
 
 // The same elements, in the same memory, with another shape. One size may be -1 and is computed.
@@ -75,7 +75,7 @@ Tensor *sum(Tensor *X);
 
 // ---- not differentiable ----------------------------------------------------------------------
 
-// d2l's sgd: param -= lr * param.grad / batch_size for each, then sets the gradient to zero.
+// d2l's sgd: for each, param -= lr * param.grad / batch_size, then sets the gradient to zero.
 void sgd(Tensor *const params[], int num_params, float lr, int batch_size);
 
 // count (1) += the number of rows of y_hat (n,classes) whose largest value is at y (n)

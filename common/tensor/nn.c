@@ -1,5 +1,5 @@
-// nn.c: a kind of module is what it owns and a forward function, a few lines for each. All
-// parameters of a network are slices of one vector on each device.
+// nn.c: a kind of module is a forward function and what it owns, a few lines for each. On each
+// device, all parameters of a network are slices of one vector.
 #include "nn.h"
 #include "common/base/error.h"
 #include "random.h"
@@ -9,27 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMETERS = 4 }; // of one module by itself
+enum { MOST_PARAMETERS = 4 }; // in one module, not counting modules in it
 
 // X[i] becomes the output for X[i], for each of k devices.
 typedef void Forward(Module *m, Tensor *X[], int k);
 
 struct Module {
     Forward *forward;
-    char *name; // in the module that it is in
+    char *name; // within the module that contains it
     Parameter *own[MOST_PARAMETERS];
     int num_own;
     Module **children;
     int num_children;
-    // Options of some kinds:
+    // Options for some kinds:
     Conv2dOptions conv;
     int pool_kernel, pool_h, pool_w;
     bool training, sync;
     long num_batches_tracked, tracked_at_start;
-    // Of a network that was initialised, with all modules in it:
+    // For the whole network that was initialised:
     Parameters all;
     FlatParameters *on;              // each device; NULLs where there are none
-    size_t num_trained, num_buffers; // floats of FlatParameters
+    size_t num_trained, num_buffers; // floats in FlatParameters
 };
 
 // ---- building ---------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ Module *residual_module(int in_channels, int out_channels, ResidualOptions o) {
 
 // ---- the whole network ------------------------------------------------------------------------
 
-// Adds the parameters of m and of all modules in it. Gives them their full names; path is "" or
+// Adds the parameters of m and of all modules in it, and gives them their full names. path is "" or
 // ends with a dot.
 static void collect(Module *m, const char *path, Parameters *all) {
     all->list = xgrow(all->list, (size_t)(all->n + m->num_own) + 1, sizeof(Parameter *));
@@ -419,7 +419,7 @@ Counts counts_of(const Module *net, bool at_start) {
     return counts;
 }
 
-// Takes them from the list on, and returns where it has ended.
+// Takes counts from `next` on, and returns where it stopped.
 static const NamedCount *take_counts(Module *m, const NamedCount *next, bool at_start) {
     if (m->forward == batch_norm_forward) *count_of(m, at_start) = (long)(next++)->value;
     for (int i = 0; i < m->num_children; i++) next = take_counts(m->children[i], next, at_start);

@@ -72,14 +72,14 @@ void module_free(Module *net);
 
 // Gives the network its start: weights of Linear and Conv2d from N(0, 0.01^2), as in the book, the
 // same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1). No
-// device holds copies any more.
+// device has copies any more.
 void initialize(Module *net, uint64_t seed);
-// Back to the start: no device holds copies any more, and the counts of minibatches are those of
-// the start.
+// Goes back to the start: no device has copies any more, and the counts of minibatches are what
+// they were.
 void restart(Module *net);
 
-// In training (at first) batch norm uses the minibatch's statistics, in evaluation the running
-// ones. net.train(), net.eval()
+// Batch norm uses the minibatch's statistics in training (at first), and the running ones in
+// evaluation. net.train(), net.eval()
 void set_training(Module *net, bool training);
 
 // Whether batch norm takes mean and variance over all k shards (sync_batch_norm()), or (at first)
@@ -88,32 +88,32 @@ void set_sync_batch_norm(Module *net, bool sync);
 
 // net(X), on the device of X.
 Tensor *forward(Module *net, Tensor *X);
-// The same for k shards on k devices: Y[i] = net(X[i]), a module at a time on all devices. With
-// synchronised batch norm, backward_all() goes back.
+// The same for k shards on k devices: Y[i] = net(X[i]). All devices compute one module before the
+// next. With synchronised batch norm, go back with backward_all().
 void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]);
 
 // ---- parameters -------------------------------------------------------------------------------
 
-// A parameter, or a buffer, which is kept with the parameters but not trained.
+// A parameter, or a buffer, which is kept with the parameters but is not trained.
 typedef struct Parameter {
     char *name;                 // as in PyTorch's state_dict: "resnet_block1.0.conv1.weight"
     bool trained;               // false: a buffer (running statistics)
-    double deviation;           // it starts from N(0, deviation^2); if this is 0,
+    double deviation;           // it starts from N(0, deviation^2), or, if this is 0,
     float value;                // from this value
     Tensor *start;              // on the host
     Tensor *on[NUM_DEVICE_IDS]; // its copies; NULL where there is none
-    Module *net;                // that initialize() was called for
+    Module *net;                // the network that initialize() was called for
     size_t first;               // where it begins in FlatParameters
 } Parameter;
 
-// All of a network that initialize() was called for, in the order of state_dict.
+// All parameters of an initialized network, in the order of state_dict.
 typedef struct Parameters {
     int n;
     Parameter **list;
 } Parameters;
 Parameters parameters_of(const Module *net);
 
-// die()s if there is none of that name.
+// die()s if no parameter has this name.
 Parameter *find_parameter(const Module *net, const char *name);
 
 // The book's weight.data(device): the copy on a device. die()s if there is none, because no data
@@ -125,13 +125,13 @@ void place_on(Module *net, Device *device);
 
 // A network's parameters on a device are slices of a few long vectors, in the order of state_dict.
 // So a step needs one update per device, and an exchange can be larger than one small tensor. There
-// are no gaps, so the bytes of an exchange are those of the formulas. (In ResNet-18 all parameters
-// begin at multiples of 256 bytes, which is fast on GPUs.)
+// are no gaps, so an exchange has just the bytes that the formulas say. (In ResNet-18 all
+// parameters begin at multiples of 256 bytes, which is fast on GPUs.)
 typedef struct FlatParameters {
-    Tensor *data, *grad; // of what is trained
-    Tensor *buffers;     // of what is not trained; it may have no elements
+    Tensor *data, *grad; // what is trained
+    Tensor *buffers;     // what is not trained; it may have no elements
 } FlatParameters;
-// die()s if the device holds none, as parameter_data() does.
+// die()s if there are none on the device, as parameter_data() does.
 FlatParameters flat_parameters(const Module *net, const Device *device);
 
 // sgd() of functional.h for all trained parameters on a device.
@@ -143,8 +143,8 @@ size_t buffer_bytes(const Module *net);
 
 // ---- counts of minibatches ----------------------------------------------------------------------
 
-// How many minibatches each batch norm was trained with, PyTorch's num_batches_tracked: n names and
-// values, now or at the network's start (0, or what a file held). free_counts() them.
+// How many minibatches each batch norm was trained with, as n names and values: PyTorch's
+// num_batches_tracked, now or at the network's start (0, or what a file held). free_counts() them.
 typedef struct Counts {
     int n;
     NamedCount *list;

@@ -26,15 +26,15 @@ double random_uniform(uint64_t seed, uint32_t stream, uint64_t index) {
     return to_uniform(random_bits(seed, stream, index));
 }
 
-// Box and Muller, "A note on the generation of random normal deviates", 1958. It makes two normal
-// numbers from two uniform ones; the second is not used, so that each index stands for itself.
+// Box and Muller, "A note on the generation of random normal deviates", 1958. The method makes two
+// normal numbers from two uniform ones. The second is not used, so no index depends on another.
 double random_normal(uint64_t seed, uint32_t stream, uint64_t index) {
     philox4x32_ctr_t r = random_block(seed, stream, index);
     double radius = sqrt(-2.0 * log(to_uniform(join(r.v[0], r.v[1]))));
     return radius * cos(2.0 * M_PI * to_uniform(join(r.v[2], r.v[3])));
 }
 
-// Those of fill_normal() from `first` to `end`, without the last.
+// The numbers of fill_normal() from `first` up to, but not including, `end`.
 typedef struct Numbers {
     float *values;
     size_t first, end;
@@ -51,8 +51,8 @@ static void *fill_some(void *argument) {
     return NULL;
 }
 
-// A network has millions of parameters, and each takes a logarithm and a cosine, which would delay
-// the start of training if one core computed them all. This thread takes the last part, and those
+// A network has millions of parameters, and each takes a logarithm and a cosine. If one core
+// computed them all, training would start late. This thread computes the last part, and all parts
 // for which no thread can be started.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream) {
@@ -79,7 +79,7 @@ void fill_normal(float *values, size_t n, double standard_deviation, uint64_t se
 void random_order(int *order, int n, uint64_t seed, uint32_t stream) {
     for (int i = 0; i < n; i++) order[i] = i;
     for (int i = n - 1; i > 0; i--) {
-        // (2^64 is no multiple of i + 1, so some places are more likely, but only by i / 2^64.)
+        // (2^64 is not a multiple of i + 1, so some places are more likely, but only by i / 2^64.)
         int j = (int)(random_bits(seed, stream, (uint64_t)i) % ((uint64_t)i + 1));
         int swap = order[i];
         order[i] = order[j];

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Streams of one seed: parameter i uses STREAM_PARAMS + i, the order of epoch e STREAM_SHUFFLE + e,
-// how long worker w takes for its steps STREAM_PACE + w, and where it stalls STREAM_STALLS + w.
+// The streams of a seed. Parameter i uses STREAM_PARAMS + i, and the order of epoch e uses
+// STREAM_SHUFFLE + e. STREAM_PACE + w says how long worker w takes for its steps, and STREAM_STALLS
+// + w where it stalls.
 enum {
     STREAM_PARAMS = 0,
     STREAM_SHUFFLE = 1 << 20,
@@ -22,8 +23,8 @@ double random_uniform(uint64_t seed, uint32_t stream, uint64_t index); // in (0,
 double random_normal(uint64_t seed, uint32_t stream,
                      uint64_t index); // mean 0, standard deviation 1
 
-// values[i] = standard_deviation * random_normal(seed, stream, i), on all cores that CPU devices
-// may use.
+// values[i] = standard_deviation * random_normal(seed, stream, i), computed on all cores that CPU
+// devices may use.
 void fill_normal(float *values, size_t n, double standard_deviation, uint64_t seed,
                  uint32_t stream);
 // A random order of 0..n-1 (Fisher-Yates).

@@ -1,5 +1,5 @@
-// step_graph.c: keeps the last few kinds of steps and their graphs. A kind is known by a key, which
-// has everything that must be the same for the graph to be right.
+// step_graph.c: keeps the last few kinds of steps and their graphs. A kind is known by its key,
+// which contains everything that must be the same for the graph to be right.
 #include "step_graph.h"
 #include "autograd.h"
 #include "common/base/error.h"
@@ -48,17 +48,17 @@ static void ask_for(const StepWork *work) {
 typedef struct Step {
     Key key; // what it is known by
     int k, seen;
-    MemoryStamp memory;               // there when it was recorded
+    MemoryStamp memory;               // when it was recorded
     Graph *graph;                     // NULL: not recorded yet
-    Tensor losses[MAX_DEVICES];       // headers of their own: the arena's are used again
+    Tensor losses[MAX_DEVICES];       // copies of the headers, because the arena uses its own again
     ArenaPosition after[MAX_DEVICES]; // where the step leaves the arenas
 } Step;
 
 // A training has two: a full minibatch, and the last one of an epoch.
 enum { STEPS = 4 };
 static Step steps[STEPS];
-static int next;      // which of them is forgotten next
-static Step *current; // from begin to launch or done; NULL if no graph is used
+static int next;      // the one to forget next
+static Step *current; // between begin and launch or done; NULL if no graph is used
 static bool enabled = true;
 
 void choose_graph(const char *name) { enabled = strcmp(name, "on") == 0; }
@@ -121,7 +121,7 @@ void step_graph_done(Tensor *const losses[]) {
     for (int i = 0; i < current->k; i++) {
         Tensor *loss = &current->losses[i];
         *loss = *losses[i];
-        loss->grad = NULL; // the tape's: others have it in the next step
+        loss->grad = NULL; // it belongs to the tape, and the next step uses it for others
         loss->requires_grad = false;
         current->after[i] = arena_position(loss->device);
     }

@@ -1,6 +1,6 @@
-// step_graph.h: training steps as graphs (graph.h). All steps of a training do the same work on
-// other numbers. A step of LeNet is dozens of small kernels, and the host needs some microseconds
-// to launch each. Recorded once, a step is a single launch.
+// step_graph.h: training steps as graphs (graph.h). All steps of a training do the same work with
+// different numbers. A step of LeNet is dozens of small kernels, and the host needs some
+// microseconds to launch each. Once a step is recorded, it is a single launch.
 //
 //     const StepWork work = {devices, k, params, n, .numbers = {lr, rows}};
 //     if (step_graph_begin(&work)) {
@@ -11,7 +11,7 @@
 //         step_graph_done(losses);
 //     }
 //
-// The first time, a step is run without a graph, because it may have to allocate memory. The second
+// The first time, a step runs without a graph, because it may have to allocate memory. The second
 // time it is recorded, except for the copies from the host with which it begins.
 //
 // Do not use this for steps that change something on the host: a replay runs none of the step's C
@@ -38,9 +38,10 @@ typedef struct StepWork {
 
 // Begins a step with this work. Returns whether it has been recorded.
 bool step_graph_begin(const StepWork *work);
-// If it has been: launches it, and gives losses[0..k-1], where the step writes its results.
+// For a step that has been recorded: launches it, and sets losses[0..k-1] to where it writes its
+// results.
 void step_graph_launch(Tensor *losses[]);
-// If not: its end. If it was recorded now, it is launched.
+// For any other step: ends it. If it was recorded just now, launches it.
 void step_graph_done(Tensor *const losses[]);
 
 #endif

@@ -18,15 +18,15 @@ typedef struct Tensor {
     float *data; // on `device`; NULL if the tensor has no elements
     int ndim, shape[MAX_DIMS];
     Device *device;
-    const char *name;    // "W1", or NULL; used in messages and files
+    const char *name;    // "W1", or NULL; for messages and files
     bool requires_grad;  // backward() computes the gradient of the loss with respect to it
     struct Tensor *grad; // the same shape, on the same device; NULL unless requires_grad
     bool is_slice;       // the memory is another tensor's, see tensor_slice()
     // For autograd.c:
-    struct Tensor *base; // whose memory and gradient this is a view of, or NULL
+    struct Tensor *base; // this is a view of base's memory and gradient; NULL if it is no view
     bool grad_filled;    // the gradient holds a value to which the next one is added
     bool grad_spent;     // backward() has passed the gradient on already
-    int uses_on_tape;    // by operations that backward() has not come to yet
+    int uses_on_tape;    // operations that read it and that backward() has not come to yet
     void (*grad_final)(struct Tensor *t, void *context); // see when_grad_is_final()
     void *grad_final_context;
 } Tensor;
@@ -62,29 +62,29 @@ void tensor_read(const Tensor *t, float *values);
 void tensor_write(Tensor *t, const float *values);
 // All values in a new array, never NULL. free() it. Waits.
 float *tensor_values(const Tensor *t);
-// The same of n tensors, one after the other, and their number.
+// The same for n tensors, one after the other, and the number of all values.
 float *values_of_all(Tensor *const tensors[], int n, size_t *num_values);
-// Prints a small tensor: "label: [[1., 2.], [3., 4.]] on cpu:0", a row per line, or, without values
-// (--backend model), "label: (2, 2) on model:0, no values". Waits.
+// Prints a small tensor, a row per line: "label: [[1., 2.], [3., 4.]] on cpu:0". If there are no
+// values (--backend model): "label: (2, 2) on model:0, no values". Waits.
 void tensor_print(const char *label, const Tensor *t);
 // The only element of a tensor, on the host. Waits.
 float item(const Tensor *t);
 // The same for k tensors: values[i] is the element of t[i]. Waits once, for all of them. (GPUs copy
-// at the same time only into memory of device_alloc(host(), ..), such as that of a tensor.)
+// at the same time only into memory that device_alloc(host(), ..) gave, such as a tensor's.)
 void items(Tensor *const t[], int k, float values[]);
 
 // The book's p.requires_grad_(): from now on the tensor has a gradient, which starts as zero.
 void attach_grad(Tensor *t);
 
-// A tensor of that shape in the memory of `flat` (one dimension), from element `first` on. So many
-// tensors can be copied, summed or updated as one. Free it before `flat`.
+// A tensor of that shape in the memory of `flat` (one dimension), from element `first` on. In this
+// way many tensors can be copied, summed or updated as one. Free it before `flat`.
 Tensor *tensor_slice(const Tensor *flat, size_t first, int ndim, const int *shape);
 // attach_grad() with a gradient that is a slice of `flat_grad`.
 void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first);
 
-// How far apart two trainings of n parameters ended that began at `start`: the largest difference,
-// relative to the largest change from start to b, or, without a start (NULL), to the largest number
-// of b. 0: equal to the bit. NAN if there is a NAN.
+// How far apart two trainings of n parameters, which began at `start`, ended: the largest
+// difference relative to the largest change from start to b. If start is NULL, it is relative to
+// the largest number in b. 0 if all are equal to the bit, NAN if there is a NAN.
 double relative_difference(const float *a, const float *b, const float *start, size_t n);
 
 #endif
