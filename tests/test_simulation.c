@@ -109,15 +109,9 @@ static Moment add_step(Simulation *s, const Step *step, const Moment moments[]) 
 }
 
 static void assert_busy(const Simulation *s, const Program *p) {
-    double used[NUM_PORTS] = {0}, worked[MOST_QUEUES] = {0};
-    for (int i = 0; i < PIECES; i++) {
-        const Step *step = &p->steps[i];
-        for (int j = 0; j < step->work.num_ports; j++)
-            used[step->ports[j].port] += step->ports[j].share * step->work.seconds;
-        worked[step->queue] += step->work.seconds + step->work.latency;
-    }
-    for (int port = 0; port < NUM_PORTS; port++)
-        assert_true(simulation_port_busy(s, port) == used[port]);
+    double worked[MOST_QUEUES] = {0};
+    for (int i = 0; i < PIECES; i++)
+        worked[p->steps[i].queue] += p->steps[i].work.seconds + p->steps[i].work.latency;
     for (int q = 0; q < p->num_queues; q++) assert_true(simulation_queue_busy(s, q) == worked[q]);
 }
 

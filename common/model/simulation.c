@@ -40,14 +40,10 @@ typedef struct Heap {
     size_t count, room;
 } Heap;
 
-typedef struct Port {
-    double free, busy;
-} Port;
-
 struct Simulation {
     Line *lines;
     int num_lines;
-    Port *ports;
+    double *port_free; // when each port is free again
     Heap agenda;
     int *woken; // queues that may be able to go on
     size_t num_woken, max_woken;
@@ -177,12 +173,10 @@ static void next_entry(Simulation *s) {
     const Work *work = &line->pieces[line->known].work;
     for (double now = entry.time; entry.time == now && entry.passed < work->num_ports;) {
         const PortUse *use = &work->ports[entry.passed++];
-        Port *port = &s->ports[use->port];
-        double seconds = use->share * work->seconds;
-        entry.time = fmax(entry.time, port->free);
-        port->free = entry.time + seconds;
-        port->busy += seconds;
-        entry.end = fmax(entry.end, port->free);
+        double *port_free = &s->port_free[use->port], seconds = use->share * work->seconds;
+        entry.time = fmax(entry.time, *port_free);
+        *port_free = entry.time + seconds;
+        entry.end = fmax(entry.end, *port_free);
     }
     if (entry.passed < work->num_ports) {
         heap_put(&s->agenda, entry);
@@ -197,7 +191,7 @@ static void next_entry(Simulation *s) {
 
 Simulation *simulation_new(int num_ports) {
     Simulation *s = xcalloc(1, sizeof *s);
-    s->ports = xcalloc((size_t)num_ports + 1, sizeof *s->ports);
+    s->port_free = xcalloc((size_t)num_ports + 1, sizeof *s->port_free);
     return s;
 }
 
@@ -205,7 +199,7 @@ void simulation_free(Simulation *s) {
     if (!s) return;
     for (int i = 0; i < s->num_lines; i++) free(s->lines[i].pieces);
     free(s->lines);
-    free(s->ports);
+    free(s->port_free);
     free(s->agenda.entries);
     free(s->woken);
     free(s);
@@ -217,7 +211,7 @@ int simulation_add_queue(Simulation *s) {
     return s->num_lines++;
 }
 
-static Moment add_piece(Simulation *s, int queue, Piece piece) {
+static void add_piece(Simulation *s, int queue, Piece piece) {
     Line *line = &s->lines[queue];
     CHECK(piece.work.issued >= s->asked,
           "what was told of a time must stay true: nothing is issued before it any more");
@@ -225,14 +219,12 @@ static Moment add_piece(Simulation *s, int queue, Piece piece) {
     piece.done = NAN;
     piece.order = ++s->added;
     line->pieces[line->count++] = piece;
-    Moment end = simulation_last(s, queue);
     // (If there are others before it, its turn comes after theirs.)
     if (line->known + 1 == line->count) go_on(s, queue);
-    return end;
 }
 
-Moment simulation_add(Simulation *s, int queue, const Work *work) {
-    return add_piece(s, queue, (Piece){.work = *work});
+void simulation_add(Simulation *s, int queue, const Work *work) {
+    add_piece(s, queue, (Piece){.work = *work});
 }
 
 void simulation_wait(Simulation *s, int queue, double issued, Moment moment) {
@@ -277,5 +269,4 @@ void simulation_forget(Simulation *s, double now) {
 }
 
 double simulation_queue_busy(const Simulation *s, int queue) { return s->lines[queue].busy; }
-double simulation_port_busy(const Simulation *s, int port) { return s->ports[port].busy; }
 void simulation_observe(Simulation *s, SimulationObserver *observer) { s->observer = observer; }

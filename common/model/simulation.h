@@ -57,7 +57,7 @@ int simulation_add_queue(Simulation *s); // returns its number: 0, 1, 2, ...
 
 // Adds work at the end of a queue. This and simulation_wait() CHECK that `issued` is not before any
 // time that was asked about, because the answers must stay true.
-Moment simulation_add(Simulation *s, int queue, const Work *work);
+void simulation_add(Simulation *s, int queue, const Work *work);
 // What is added to the queue from now on begins after this moment, and after `issued`.
 void simulation_wait(Simulation *s, int queue, double issued, Moment moment);
 // The end of what the queue has now.
@@ -71,9 +71,8 @@ bool simulation_is_past(Simulation *s, Moment moment, double now);
 // Promises that nothing will be issued before `now`, so what was done by then can be forgotten.
 void simulation_forget(Simulation *s, double now);
 
-// Seconds that a queue or a port was in use, as far as events have been evaluated.
+// Seconds that a queue was in use, as far as events have been evaluated.
 double simulation_queue_busy(const Simulation *s, int queue);
-double simulation_port_busy(const Simulation *s, int port);
 
 // Is called for each piece of work (not for waits) when its times are known.
 typedef void SimulationObserver(void *tag, int queue, double start, double end);
