@@ -29,16 +29,17 @@ bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c) {
            ((a && a->requires_grad) || (b && b->requires_grad) || (c && c->requires_grad));
 }
 
-void tape_push(Device *device, Node node) {
+void tape_push(Node node) {
     if (!needs_grad(node.in[0], node.in[1], node.in[2])) return;
-    Tape *tape = tape_of(device);
+    Tensor *out = node.out;
+    Tape *tape = tape_of(out->device);
     if (!tape->nodes) before_devices_close(autograd_close);
     tape->nodes = xroom(tape->nodes, (size_t)tape->num_nodes, &tape->room, sizeof(Node));
     tape->nodes[tape->num_nodes++] = node;
-    if (node.out->requires_grad) return; // it has a gradient, because the operation is in place
+    if (out->requires_grad) return; // it has a gradient, because the operation is in place
     // The new gradient has no memory: backward() lends it some when it comes to it.
-    node.out->requires_grad = true;
-    node.out->grad = arena_header(device, node.out->ndim, node.out->shape);
+    out->requires_grad = true;
+    out->grad = arena_header(out->device, out->ndim, out->shape);
 }
 
 static bool same_memory(const Tensor *a, const Tensor *b) { return a && a->data == b->data; }

@@ -58,7 +58,7 @@ struct Node {
 // gradient.
 bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
 // Records the operation if it needs_grad(). Then node.out requires a gradient, too.
-void tape_push(Device *device, Node node);
+void tape_push(Node node);
 
 // For operations in place: whether a recorded operation will need the values of t, and whether t is
 // a recorded operation's output (if not, the user made it).

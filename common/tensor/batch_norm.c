@@ -94,7 +94,7 @@ static Tensor *normalise(Tensor *X, BatchNormTensors layer, Tensor *statistics,
     node.saved = statistics;
     node.reads_in = true;
     node.context = arena_note(X->device, &remembered, sizeof remembered);
-    tape_push(X->device, node);
+    tape_push(node);
     return Y;
 }
 

@@ -99,12 +99,12 @@ static Tensor *conv2d_and(bool relu_and_pool, Tensor *X, Tensor *W, Tensor *b,
     Tensor *saved = relu_and_pool ? OUTPUT(X->device, (int)((numel(Y) + 1) / 2)) : NULL; // bytes
     launch(X->device, conv2d_forward, .X = X->data, .W = W->data, .b = b ? b->data : NULL,
            .Y = Y->data, .s = s, .pooled = bytes_of(saved));
-    tape_push(X->device, (Node){.backward = conv2d_backward,
-                                .out = Y,
-                                .in = {X, W, b},
-                                .reads_in = true,
-                                .saved = saved,
-                                .context = arena_note(X->device, &s, sizeof s)});
+    tape_push((Node){.backward = conv2d_backward,
+                     .out = Y,
+                     .in = {X, W, b},
+                     .reads_in = true,
+                     .saved = saved,
+                     .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -145,10 +145,10 @@ Tensor *avg_pool2d_with(Tensor *X, AvgPool2dOptions o) {
 
     Tensor *Y = OUTPUT(X->device, s.N, s.C, s.out_h, s.out_w);
     launch(X->device, avg_pool2d_forward, .X = X->data, .Y = Y->data, .s = s);
-    tape_push(X->device, (Node){.backward = avg_pool2d_backward,
-                                .out = Y,
-                                .in = {X},
-                                .context = arena_note(X->device, &s, sizeof s)});
+    tape_push((Node){.backward = avg_pool2d_backward,
+                     .out = Y,
+                     .in = {X},
+                     .context = arena_note(X->device, &s, sizeof s)});
     return Y;
 }
 
@@ -164,7 +164,7 @@ static void relu_backward(Node *node) {
 Tensor *relu(Tensor *X) {
     Tensor *Y = arena_tensor(X->device, X->ndim, X->shape, false);
     launch(X->device, relu_forward, .X = X->data, .Y = Y->data, .n = numel(X));
-    tape_push(X->device, (Node){.backward = relu_backward, .out = Y, .in = {X}, .reads_out = true});
+    tape_push((Node){.backward = relu_backward, .out = Y, .in = {X}, .reads_out = true});
     return Y;
 }
 
@@ -190,8 +190,7 @@ static void check_in_place(const char *operation, const Tensor *X, bool record) 
 Tensor *relu_(Tensor *X) {
     check_in_place("relu_", X, needs_grad(X, NULL, NULL));
     launch(X->device, relu_forward, .X = X->data, .Y = X->data, .n = numel(X));
-    tape_push(X->device,
-              (Node){.backward = relu_in_place_backward, .out = X, .in = {X}, .reads_out = true});
+    tape_push((Node){.backward = relu_in_place_backward, .out = X, .in = {X}, .reads_out = true});
     return X;
 }
 
@@ -218,7 +217,7 @@ Tensor *add(Tensor *A, Tensor *B) {
     check_add(A, B);
     Tensor *Y = arena_tensor(A->device, A->ndim, A->shape, false);
     launch(A->device, add_forward, .A = A->data, .B = B->data, .Y = Y->data, .n = numel(A));
-    tape_push(A->device, (Node){.backward = add_backward, .out = Y, .in = {A, B}});
+    tape_push((Node){.backward = add_backward, .out = Y, .in = {A, B}});
     return Y;
 }
 
@@ -232,16 +231,16 @@ Tensor *add_(Tensor *A, Tensor *B) {
     check_in_place("add_", A, needs_grad(A, B, NULL));
     CHECK(A->data != B->data || !A->data, "add_: A and B are two tensors");
     launch(A->device, add, .y = A->data, .x = B->data, .n = numel(A));
-    tape_push(A->device, (Node){.backward = add_in_place_backward, .out = A, .in = {A, B}});
+    tape_push((Node){.backward = add_in_place_backward, .out = A, .in = {A, B}});
     return A;
 }
 
 // ---- matrix products -------------------------------------------------------------------------
 
-static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Tensor *B,
-                        bool trans_B, Tensor *C, float beta) {
-    launch(device, gemm, .A = A->data, .B = B->data, .C = C->data, .beta = beta, .M = C->shape[0],
-           .N = C->shape[1], .K = A->shape[trans_A ? 0 : 1], .trans_A = trans_A,
+static void launch_gemm(const Tensor *A, bool trans_A, const Tensor *B, bool trans_B, Tensor *C,
+                        float beta) {
+    launch(C->device, gemm, .A = A->data, .B = B->data, .C = C->data, .beta = beta,
+           .M = C->shape[0], .N = C->shape[1], .K = A->shape[trans_A ? 0 : 1], .trans_A = trans_A,
            .trans_B = trans_B);
 }
 
@@ -249,12 +248,10 @@ static void launch_gemm(Device *device, const Tensor *A, bool trans_A, const Ten
 static void product_backward(Node *node) {
     Tensor *A = node->in[0], *B = node->in[1], *C = node->out;
     bool transposed = *(const bool *)node->context;
-    if (B->requires_grad && transposed)
-        launch_gemm(C->device, C->grad, true, A, false, B->grad, grad_beta(B));
+    if (B->requires_grad && transposed) launch_gemm(C->grad, true, A, false, B->grad, grad_beta(B));
     if (B->requires_grad && !transposed)
-        launch_gemm(C->device, A, true, C->grad, false, B->grad, grad_beta(B));
-    if (A->requires_grad)
-        launch_gemm(C->device, C->grad, false, B, !transposed, A->grad, grad_beta(A));
+        launch_gemm(A, true, C->grad, false, B->grad, grad_beta(B));
+    if (A->requires_grad) launch_gemm(C->grad, false, B, !transposed, A->grad, grad_beta(A));
 }
 
 static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) {
@@ -263,12 +260,12 @@ static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) 
         wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
                     B);
     Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[transposed ? 0 : 1]);
-    launch_gemm(A->device, A, false, B, transposed, C, 0);
-    tape_push(A->device, (Node){.backward = product_backward,
-                                .out = C,
-                                .in = {A, B},
-                                .reads_in = true,
-                                .context = arena_note(A->device, &transposed, sizeof transposed)});
+    launch_gemm(A, false, B, transposed, C, 0);
+    tape_push((Node){.backward = product_backward,
+                     .out = C,
+                     .in = {A, B},
+                     .reads_in = true,
+                     .context = arena_note(A->device, &transposed, sizeof transposed)});
     return C;
 }
 
@@ -289,7 +286,7 @@ Tensor *add_bias(Tensor *X, Tensor *b) {
     Tensor *Y = arena_tensor(X->device, 2, X->shape, false);
     launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
            .rows = X->shape[0], .cols = X->shape[1]);
-    tape_push(X->device, (Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
+    tape_push((Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
     return Y;
 }
 
@@ -347,11 +344,11 @@ Tensor *cross_entropy(Tensor *y_hat, Tensor *y) {
     launch(y_hat->device, cross_entropy_forward, .logits = y_hat->data, .labels = y->data,
            .losses = losses->data, .probs = probs->data, .rows = y_hat->shape[0],
            .classes = y_hat->shape[1]);
-    tape_push(y_hat->device, (Node){.backward = cross_entropy_backward,
-                                    .out = losses,
-                                    .in = {y_hat, y},
-                                    .reads_in = true,
-                                    .saved = probs});
+    tape_push((Node){.backward = cross_entropy_backward,
+                     .out = losses,
+                     .in = {y_hat, y},
+                     .reads_in = true,
+                     .saved = probs});
     return losses;
 }
 
@@ -364,7 +361,7 @@ static void sum_backward(Node *node) {
 Tensor *sum(Tensor *X) {
     Tensor *total = OUTPUT(X->device, 1);
     launch(X->device, sum_forward, .x = X->data, .out = total->data, .n = numel(X));
-    tape_push(X->device, (Node){.backward = sum_backward, .out = total, .in = {X}});
+    tape_push((Node){.backward = sum_backward, .out = total, .in = {X}});
     return total;
 }
 
