@@ -92,12 +92,12 @@ int machine_ports(const Machine *machine, int num_devices) {
     return hosts * ports_of_host(machine);
 }
 
+// ---- routes ----------------------------------------------------------------------------------
+
 // A device's host, and its number on that host.
 typedef struct Place {
     int host, device;
 } Place;
-
-// ---- routes ----------------------------------------------------------------------------------
 
 // (Until machine_route() knows the slowest port, `share` holds the port's bandwidth.)
 static void pass(const Machine *machine, Route *route, int host, int port, double bandwidth) {
@@ -126,7 +126,7 @@ static void pass_link(const Machine *machine, Route *route, int host, int port, 
     pass(machine, route, host, first_link_port(machine) + port, bandwidth);
 }
 
-// What it passes is in the table in machine.h.
+// The table in machine.h says what each kind of route passes.
 Route machine_route(const Machine *m, int from, int to) {
     CHECK(from != to && from >= HOST_MEMORY && to >= HOST_MEMORY, "a route has two different ends");
     CHECK(machine_has_devices(m, 1 + (from > to ? from : to)), "the machine lacks a device");
@@ -172,24 +172,21 @@ Route machine_route(const Machine *m, int from, int to) {
 
 // ---- the table -------------------------------------------------------------------------------
 
-static void print_machine(FILE *out, const Machine *machine) {
+void machine_list(FILE *out) {
     static const char *const kinds[] = {"switch", "PCIe", "by host", "mesh"};
     const double no_device_has = 1e18; // FLOP/s: files write more than this for "no limit"
-    char fp32[32] = "no limit", link[32] = "-", network[32] = "-";
-    if (machine->fp32 < no_device_has) snprintf(fp32, sizeof fp32, "%.3g", machine->fp32 / 1e12);
-    if (machine->devices > 1)
-        snprintf(link, sizeof link, "%s %.3g GB/s", kinds[machine->links],
-                 machine->link.bandwidth / 1e9);
-    if (machine->cards > 0)
-        snprintf(network, sizeof network, "%d x %.3g GB/s", machine->cards,
-                 machine->network.bandwidth / 1e9);
-    fprintf(out, "%-13s %7d %12s %5.3g GB  %-20s %s\n", machine->name, machine->devices, fp32,
-            machine->memory / 1e9, link, network);
-}
-
-void machine_list(FILE *out) {
     fprintf(out, "%-13s %7s %12s %8s  %-20s %s\n", "machine", "devices", "fp32 TFLOP/s", "memory",
             "link, each way", "network");
-    for (const MachineFile *file = machine_files; file->name; file++)
-        print_machine(out, machine_find(file->name));
+    for (const MachineFile *file = machine_files; file->name; file++) {
+        const Machine *m = machine_find(file->name);
+        char fp32[32] = "no limit", link[32] = "-", network[32] = "-";
+        if (m->fp32 < no_device_has) snprintf(fp32, sizeof fp32, "%.3g", m->fp32 / 1e12);
+        if (m->devices > 1)
+            snprintf(link, sizeof link, "%s %.3g GB/s", kinds[m->links], m->link.bandwidth / 1e9);
+        if (m->cards > 0)
+            snprintf(network, sizeof network, "%d x %.3g GB/s", m->cards,
+                     m->network.bandwidth / 1e9);
+        fprintf(out, "%-13s %7d %12s %5.3g GB  %-20s %s\n", m->name, m->devices, fp32,
+                m->memory / 1e9, link, network);
+    }
 }

@@ -292,7 +292,7 @@ static void launch_graph(const ModelledGraph *g) {
             simulation_add(clock_.simulation, r->queue, &r->work);
             continue;
         }
-        // What the graph itself enqueues comes after what the queue has now.
+        // A moment within the graph comes after what its queue has now.
         Moment after = r->after;
         if (after.queue < g->num_queues && after.number > g->queues[after.queue].length)
             after.number += g->queues[after.queue].now - g->queues[after.queue].length;
