@@ -326,7 +326,7 @@ void initialize(Module *net, uint64_t seed) {
         net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
     }
     restart(net);
-    restart_counts(net, true); // even if a file held others
+    restart_counts(net, true); // also if a file had set them
     net->num_trained = net->num_buffers = 0;
     for (int i = 0; i < net->all.n; i++) {
         Parameter *p = net->all.list[i];
