@@ -1,8 +1,8 @@
 // machine_this.c: measures this computer, and writes down what it found as a machine file.
 //
 // Other programs can only make a measurement longer, so the shortest of several counts. A computer
-// may be busy for a whole second, so the kernels take turns: each is measured once per round. But
-// if devices slow each other down, that belongs to the machine. Cores share caches, memory and
+// may be busy for a whole second, so the kernels take turns, and each is measured in every round.
+// But if devices slow each other down, that belongs to the machine. Cores share caches, memory and
 // sometimes arithmetic units, so devices that will compute at the same time are measured at the
 // same time.
 #include "common/device/backend.h"

@@ -1,5 +1,5 @@
-// modelled_clock.c: hears of all work from the device layer (modelled_hooks.h), computes what it
-// takes on the machine, and hands it to the simulation.
+// modelled_clock.c: is told of all work by the device layer (modelled_hooks.h), computes how long
+// it takes on the machine, and hands it to the simulation.
 #include "modelled_clock.h"
 #include "common/base/error.h"
 #include "common/device/modelled_hooks.h"
@@ -83,9 +83,11 @@ struct ModelledGraph {
     Device *devices[MAX_DEVICES];
     int k;
     uint64_t started; // the run of the clock that it belongs to
-    struct {          // how long the simulation's queue was when recording began, how much was
-        uint64_t length, added, now; // added since then, and how long it is when the graph starts
-    } * queues;                      // (num_queues)
+    // For each queue of the simulation: how long it was when recording began, how much was added
+    // since then, and how long it is when the graph is launched.
+    struct {
+        uint64_t length, added, now;
+    } * queues;
     int num_queues;
     Recorded *work;
     size_t count, room;

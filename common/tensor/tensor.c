@@ -98,7 +98,7 @@ void tensor_write(Tensor *t, const float *values) {
 }
 
 float *tensor_values(const Tensor *t) {
-    float *values = xmalloc(tensor_bytes(t) + 1); // + 1: no elements need an array too
+    float *values = xmalloc(tensor_bytes(t) + 1); // + 1, so that no elements have an array, too
     tensor_read(t, values);
     return values;
 }
@@ -121,7 +121,7 @@ static void print_values(const Tensor *t, const float **values, int dim, int ind
     for (int i = 0; i < t->shape[dim]; i++) {
         if (dim == t->ndim - 1) {
             double value = (double)*(*values)++;
-            bool whole = fabs(value) < 1e6 && value == trunc(value); // not so for NaN
+            bool whole = fabs(value) < 1e6 && value == trunc(value); // false for NaN
             printf(whole ? "%s%.0f." : "%s%.4g", i ? ", " : "", value);
         } else {
             if (i) printf(",\n%*s", indent + dim + 1, "");
