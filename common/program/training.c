@@ -16,43 +16,6 @@ long training_steps(const Flags *flags, int batches) {
     return flags->steps >= 0 && flags->steps < steps ? flags->steps : steps;
 }
 
-static void start(Training *t) {
-    t->batches = data_iter_batches(t->iter);
-    t->first_epoch = t->epochs_ended = t->epoch;
-    t->total = training_steps(t->flags, t->batches);
-    t->losses = tensor_new(host(), t->k);
-    t->progress = progress_start(t->total - t->steps);
-}
-
-// Whether there is an epoch left to begin. With --steps 0 there is one without minibatches.
-static bool next_epoch(Training *t) {
-    bool only_evaluates = t->total == 0 && !t->begun;
-    if (t->over || (t->steps >= t->total && !only_evaluates) || interrupted()) return false;
-    if (t->begun) t->epoch++;
-    t->begun = true;
-    t->loss_sum = 0;
-    t->images = 0;
-    timer_start(&t->timer);
-    data_iter_start(t->iter, t->epoch);
-    return true;
-}
-
-// At the end of the epoch (or that of --steps, or when interrupted()) waits for all devices.
-static bool next_batch(Training *t, Tensor **X, Tensor **y) {
-    if (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, X, y)) {
-        t->rows = (*X)->shape[0];
-        trace_step(t->steps + 1);
-        return true;
-    }
-    trace_step(0);
-    t->train_loss = t->images > 0 ? t->loss_sum / (double)t->images : NAN;
-    double before = t->timer.modelled_sum;
-    t->seconds = timer_stop(&t->timer);
-    t->modelled_seconds = t->timer.modelled_sum - before;
-    progress_clear(&t->progress);
-    return false;
-}
-
 static void check_loss(const Training *t, double loss) {
     if (isfinite(loss) || t->no_values) return;
     animator_close(t->animator); // the epochs before this one stay
@@ -61,60 +24,70 @@ static void check_loss(const Training *t, double loss) {
         isnan(loss) ? "nan" : "infinite", t->steps, t->epoch + 1, (double)t->lr);
 }
 
-// The mean loss of a minibatch: the summed losses of the shards, divided once.
-static double mean_loss(Training *t, Tensor *const losses[]) {
-    double total = 0;
+// Trains with a minibatch, waits for all devices, and returns the mean loss.
+static double train_minibatch(Training *t, const Tensor *X, const Tensor *y) {
+    Tensor *losses[MAX_DEVICES];
+    trace_step(t->steps + 1);
+    t->step(t, X, y, losses);
     items(losses, t->k, t->losses->data);
-    for (int i = 0; i < t->k; i++) total += (double)t->losses->data[i];
-    return total / t->rows;
-}
-
-static void end_batch(Training *t, Tensor *const losses[]) {
-    t->no_values = !has_values(losses[0]->device);
-    double loss = mean_loss(t, losses);
-    char text[80];
+    double sum = 0; // of the shards' losses; it is divided once
+    for (int i = 0; i < t->k; i++) sum += (double)t->losses->data[i];
+    double loss = sum / X->shape[0];
     t->steps++;
     check_loss(t, loss);
     loss_log_add(t->log, t->steps, loss);
     finish_on_interrupt(); // now there is something to keep
-    t->loss_sum += loss * t->rows;
-    t->images += t->rows;
+    char text[80];
     snprintf(text, sizeof text, "epoch %d/%d, loss %.3f", t->epoch + 1, t->flags->epochs, loss);
     progress_step(&t->progress, text);
+    return loss;
+}
+
+// Trains with the minibatches of an epoch, unless --steps or an interruption ends it before.
+static void train_epoch(Training *t) {
+    double loss_sum = 0, modelled_before = t->timer.modelled_sum;
+    long images = 0;
+    Tensor *X, *y;
+    timer_start(&t->timer);
+    data_iter_start(t->iter, t->epoch);
+    while (t->steps != t->flags->steps && !interrupted() && data_iter_next(t->iter, &X, &y)) {
+        int rows = X->shape[0];
+        loss_sum += train_minibatch(t, X, y) * rows;
+        images += rows;
+    }
+    trace_step(0);
+    t->train_loss = images > 0 ? loss_sum / (double)images : NAN;
+    t->seconds = timer_stop(&t->timer); // waits for all devices
+    t->modelled_seconds = t->timer.modelled_sum - modelled_before;
+    progress_clear(&t->progress);
 }
 
 // One digit after the point, as in the book; but an epoch on a GPU may take less than that.
 static int digits_of(double seconds) { return seconds < 1 ? 3 : 1; }
 
-// Returns whether a whole epoch has ended.
-static bool end_epoch(Training *t, double test_acc) {
-    t->over = t->total == 0 || (isnan(test_acc) && !t->no_values);
-    t->test_acc = test_acc;
-    if (t->over) return false;
+// Prints the line of an epoch that was trained and evaluated, adds its point to the curves, and
+// remembers its times.
+static void end_epoch(Training *t) {
     t->epochs_ended = t->epoch + 1;
     double epochs = (double)t->steps / t->batches; // not whole when --steps ends within one
     printf("  epoch %2.3g: ", epochs);
     if (t->no_values) {
         printf("modelled %.3g sec\n", t->modelled_seconds);
     } else {
-        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, test_acc,
+        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, t->test_acc,
                digits_of(t->seconds), t->seconds);
-        animator_add(t->animator, t->k, epochs, t->train_loss, test_acc, t->seconds);
+        animator_add(t->animator, t->k, epochs, t->train_loss, t->test_acc, t->seconds);
     }
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
-    bool whole = t->steps == (long)(t->epoch + 1) * t->batches;
-    if (whole) {
-        t->fastest = t->fastest > 0 ? fmin(t->fastest, t->seconds) : t->seconds;
-        t->slowest = fmax(t->slowest, t->seconds);
-    }
-    return whole;
+    bool whole = t->steps == (long)t->epochs_ended * t->batches;
+    if (!whole) return;
+    t->fastest = t->fastest > 0 ? fmin(t->fastest, t->seconds) : t->seconds;
+    t->slowest = fmax(t->slowest, t->seconds);
+    if (t->whole_epoch) t->whole_epoch(t);
 }
 
-static void end(Training *t) {
-    tensor_free(t->losses);
-    t->losses = NULL;
-    t->no_values = !has_values(t->devices[0]); // with --steps 0 no minibatch has told
+static void print_result(const Training *t) {
     bool has_epochs = t->sec_per_epoch > 0;
     if (interrupted() && t->epochs_ended > 0) {
         printf("interrupted after epoch %d%s\n", t->epochs_ended,
@@ -136,18 +109,23 @@ static void end(Training *t) {
 }
 
 void train_epochs(Training *t) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    start(t);
-    while (next_epoch(t)) {
-        while (next_batch(t, &X, &y)) {
-            t->step(t, X, y, losses);
-            end_batch(t, losses); // waits for all devices
-        }
+    t->no_values = !has_values(t->devices[0]);
+    t->batches = data_iter_batches(t->iter);
+    t->first_epoch = t->epochs_ended = t->epoch;
+    t->total = training_steps(t->flags, t->batches);
+    t->losses = tensor_new(host(), t->k);
+    t->progress = progress_start(t->total - t->steps);
+    while (t->steps < t->total && !interrupted()) {
+        train_epoch(t);
         if (interrupted()) break;
-        bool whole = end_epoch(t, t->accuracy(t));
-        if (whole && t->whole_epoch) t->whole_epoch(t);
+        t->test_acc = t->accuracy(t);
+        if (isnan(t->test_acc) && !t->no_values) break; // the evaluation was interrupted
+        end_epoch(t);
+        t->epoch++;
     }
-    end(t);
+    if (t->total == 0 && !interrupted()) t->test_acc = t->accuracy(t);
+    tensor_free(t->losses);
+    print_result(t);
 }
 
 // ---- two runs --------------------------------------------------------------------------------
@@ -160,15 +138,13 @@ static char *where_they_run(const Training *t) {
     return xprintf("%d devices that share %d core%s", t->k, cores, cores > 1 ? "s" : "");
 }
 
-static Quartiles epoch_times(const Training *t) {
-    return (Quartiles){t->fastest, t->sec_per_epoch, t->slowest};
-}
-
 double compare_epochs(const Training *one, const Training *two) {
     int fewest = 5; // of three epochs each, any may be the slow one
+    Quartiles times_one = {one->fastest, one->sec_per_epoch, one->slowest};
+    Quartiles times_two = {two->fastest, two->sec_per_epoch, two->slowest};
     bool noisy = one->epochs_ended - one->first_epoch < fewest ||
                  two->epochs_ended - two->first_epoch < fewest ||
-                 too_noisy_to_compare(epoch_times(one), epoch_times(two));
+                 too_noisy_to_compare(times_one, times_two);
     double times = noisy ? (double)NAN : two->sec_per_epoch / one->sec_per_epoch;
     char *where = where_they_run(two);
     if (noisy)

@@ -35,21 +35,20 @@ typedef struct Training {
     // Where it begins, if not at the start of the first epoch; then, where it is:
     int epoch;  // the one that is trained, from 0
     long steps; // minibatches done
-    // What is known so far, of the last epoch that ended:
+    // What is known so far:
+    bool no_values; // the devices only tell the time
+    int batches;    // of an epoch
+    int first_epoch;
+    int epochs_ended; // evaluated, too, and in the curves
+    // Of the last epoch that ended:
     double train_loss, test_acc;
     double sec_per_epoch;          // of training alone, the mean; 0 if there was none
     double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
     double fastest, slowest;       // seconds of a whole epoch, measured; 0 if there was none
     // For training.c:
-    int batches, first_epoch, epochs_ended; // the last: evaluated, too, and in the curves
-    long total;                             // steps in all
-    bool begun, over;
-    double loss_sum, seconds; // of this epoch
-    double modelled_seconds;
-    bool no_values; // the devices only tell the time
-    long images;
-    int rows;       // of this minibatch
-    Tensor *losses; // (k), on the host
+    long total;                       // steps in all
+    double seconds, modelled_seconds; // of this epoch
+    Tensor *losses;                   // of a minibatch: (k), on the host
     Timer timer;
     Progress progress;
 } Training;
