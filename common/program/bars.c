@@ -87,46 +87,31 @@ static char *bytes_text(double bytes) {
     return xprintf("%.3g %s", bytes, units[unit]);
 }
 
-// "1.200 ms to 1.530 ms"
-static char *times_text(double start, double end, const Axis *axis) {
-    TimeUnit unit = time_unit(axis->end - axis->start);
-    return xprintf("%.*f %s to %.*f %s", unit.decimals, start / unit.seconds, unit.sign,
-                   unit.decimals, end / unit.seconds, unit.sign);
-}
-
-// "forward conv1 (conv2d_forward)", "exchange (copy)"
-static char *work_text(const Bar *bar) {
-    const TraceSpan *span = bar->spans;
-    const char *kind = work_kind_name(bar->kind), *detail = work_detail(span);
-    if (bar->count > 1)
-        return xprintf("%d pieces of work that are too short here, most of it %s", bar->count,
-                       kind);
-    if (span->label[0] && *detail) return xprintf("%s %s (%s)", kind, detail, span->work);
-    return xprintf("%s (%s)", kind, span->work);
-}
-
-// ", 3 MB from cpu to cuda:0"; "" if nothing was copied.
-static char *copy_text(const Bar *bar) {
-    double sum = 0;
-    for (int i = 0; i < bar->count; i++) sum += (double)bar->spans[i].bytes;
-    if (sum <= 0) return xstrdup("");
-    char *bytes = bytes_text(sum), *text;
-    if (bar->count > 1)
-        text = xprintf(", %s copied", bytes);
-    else
-        text = xprintf(", %s from %s to %s", bytes, device_name(bar->spans->from),
-                       device_name(bar->spans->to));
-    free(bytes);
-    return text;
-}
-
 char *bar_title(const Bar *bar, const Axis *axis) {
-    const TraceSpan *first = bar->spans, *last = bar->spans + bar->count - 1;
-    char *times = times_text(first->start - axis->start, last->end - axis->start, axis);
-    char *work = work_text(bar), *copy = copy_text(bar);
-    char *title = xprintf("%s on %s, %s%s", work, device_name(first->device), times, copy);
-    free(times);
+    const TraceSpan *first = bar->spans, *last = first + bar->count - 1;
+    const char *kind = work_kind_name(bar->kind), *detail = work_detail(first);
+    char *work, *copied = NULL;
+    if (bar->count > 1)
+        work =
+            xprintf("%d pieces of work that are too short here, most of it %s", bar->count, kind);
+    else if (first->label[0] && *detail)
+        work = xprintf("%s %s (%s)", kind, detail, first->work); // "forward conv1 (conv2d_forward)"
+    else
+        work = xprintf("%s (%s)", kind, first->work); // "exchange (copy)"
+    double bytes = 0;
+    for (const TraceSpan *span = first; span <= last; span++) bytes += (double)span->bytes;
+    char *size = bytes_text(bytes);
+    if (bytes > 0)
+        copied = bar->count > 1 ? xprintf(", %s copied", size)
+                                : xprintf(", %s from %s to %s", size, device_name(first->from),
+                                          device_name(first->to));
+    TimeUnit unit = time_unit(axis->end - axis->start);
+    char *title =
+        xprintf("%s on %s, %.*f %s to %.*f %s%s", work, device_name(first->device), unit.decimals,
+                (first->start - axis->start) / unit.seconds, unit.sign, unit.decimals,
+                (last->end - axis->start) / unit.seconds, unit.sign, copied ? copied : "");
     free(work);
-    free(copy);
+    free(size);
+    free(copied);
     return title;
 }

@@ -76,10 +76,6 @@ static const struct {
     [WORK_OTHER] = {"other", {165, 165, 165}},
 };
 
-static Color ink_on(Color color) {
-    return 2 * color.r + 5 * color.g + color.b < 8 * 110 ? WHITE : BLACK;
-}
-
 // ---- layout ----------------------------------------------------------------------------------
 
 enum {
@@ -101,54 +97,45 @@ static int pixel_at(const Axis *axis, double seconds) {
 
 // ---- a lane ----------------------------------------------------------------------------------
 
-// How much of each column of pixels was which kind of work. Each column then has the mean color of
-// what was done in it: much that is short looks like what it is, neither solid nor nothing.
-typedef struct Columns {
-    float share[WIDTH][NUM_WORK_KINDS];
-} Columns;
-
-static void add_to_columns(Columns *columns, WorkKind kind, double left, double right) {
-    for (int x = (int)left; x < right && x < WIDTH; x++)
-        columns->share[x][kind] += (float)(fmin(right, x + 1) - fmax(left, x));
-}
-
 // The rest of a column that is not full is idle.
 static uint8_t mixed(float sum, float busy, uint8_t idle) {
     return (uint8_t)(busy > 1 ? sum / busy + 0.5f : sum + (1 - busy) * (float)idle + 0.5f);
 }
 
-static void draw_columns(Picture *p, int y, const Columns *columns, int left, int right) {
-    for (int x = left; x < right; x++) {
+// In the PNG, each column of pixels has the mean color of what was done in it. So much short work
+// looks like what it is, neither solid nor nothing.
+static void draw_columns(Picture *p, int y, const Lane *lane, const Axis *axis) {
+    float(*share)[NUM_WORK_KINDS] = xcalloc(WIDTH, sizeof *share); // of each column
+    Bar *bars;
+    int n = bars_of(lane, axis, 0, &bars);
+    for (const Bar *bar = bars; bar < bars + n; bar++)
+        for (int x = (int)bar->left; x < bar->right && x < WIDTH; x++)
+            share[x][bar->kind] += (float)(fmin(bar->right, x + 1) - fmax(bar->left, x));
+    for (int x = (int)axis->left; x < pixel_at(axis, axis->end); x++) {
         float busy = 0, r = 0, g = 0, b = 0;
         for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
-            float share = columns->share[x][kind];
-            busy += share;
-            r += share * (float)KINDS[kind].color.r;
-            g += share * (float)KINDS[kind].color.g;
-            b += share * (float)KINDS[kind].color.b;
+            busy += share[x][kind];
+            r += share[x][kind] * (float)KINDS[kind].color.r;
+            g += share[x][kind] * (float)KINDS[kind].color.g;
+            b += share[x][kind] * (float)KINDS[kind].color.b;
         }
         Color color = {mixed(r, busy, IDLE.r), mixed(g, busy, IDLE.g), mixed(b, busy, IDLE.b)};
         picture_box(p, x, y, 1, LANE, color);
     }
+    free(bars);
+    free(share);
 }
 
-static void draw_work(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
-    Columns *columns = xcalloc(1, sizeof *columns);
-    Bar *bars;
-    int n = bars_of(lane, axis, 0, &bars);
-    for (int i = 0; i < n; i++) add_to_columns(columns, bars[i].kind, bars[i].left, bars[i].right);
-    draw_columns(&sheet->png, y, columns, (int)axis->left, pixel_at(axis, axis->end));
-    free(bars);
-    free(columns);
-
+// In the SVG.
+static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
     char *idle = xprintf("%s: idle", device_name(lane->device));
     sheet_bar(sheet, axis->left, axis_at(axis, axis->end), y, LANE, IDLE, idle);
     free(idle);
-    n = bars_of(lane, axis, level, &bars);
+    Bar *bars;
+    int n = bars_of(lane, axis, level, &bars);
     for (int i = 0; i < n; i++) {
         char *title = bar_title(&bars[i], axis);
-        Color color = KINDS[bars[i].kind].color;
-        sheet_bar(sheet, bars[i].left, bars[i].right, y, LANE, color, title);
+        sheet_bar(sheet, bars[i].left, bars[i].right, y, LANE, KINDS[bars[i].kind].color, title);
         free(title);
     }
     free(bars);
@@ -164,16 +151,6 @@ static int length_of_piece(const Lane *lane, int i, double close) {
            lane->spans[i + n].start - lane->spans[i + n - 1].end < close)
         n++;
     return n;
-}
-
-// The layer, the number of the microbatch or the kernel, where there is room for it.
-static void draw_detail(Sheet *sheet, int y, const TraceSpan *span, WorkKind kind, int left,
-                        int right) {
-    const char *text = work_detail(span);
-    int height = span->label[0] ? 24 : 18, width = picture_text_width(text, height);
-    if (width + 6 > right - left) return;
-    sheet_text(sheet, left + (right - left - width) / 2, y + (LANE - height) / 2 - 1, height, text,
-               ink_on(KINDS[kind].color));
 }
 
 // The pieces of a lane that are at least so many pixels wide; free() them.
@@ -194,13 +171,21 @@ static int pieces_of(const Lane *lane, const Axis *axis, int narrowest, Bar **pi
     return num_pieces;
 }
 
+// Ends each piece with a seam, and writes into it, where there is room, the layer, the number of
+// the microbatch or the kernel.
 static void draw_pieces(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int narrowest) {
     Bar *pieces;
     int n = pieces_of(lane, axis, narrowest, &pieces);
-    for (int i = 0; i < n; i++) {
-        int left = (int)pieces[i].left, right = (int)pieces[i].right;
+    for (const Bar *piece = pieces; piece < pieces + n; piece++) {
+        int left = (int)piece->left, right = (int)piece->right;
         sheet_box(sheet, right - SEAM, y, SEAM, LANE, WHITE);
-        draw_detail(sheet, y, pieces[i].spans, pieces[i].kind, left, right);
+        const char *text = work_detail(piece->spans);
+        int height = piece->spans->label[0] ? 24 : 18, width = picture_text_width(text, height);
+        if (width + 6 > right - left) continue;
+        Color color = KINDS[piece->kind].color;
+        bool is_dark = 2 * color.r + 5 * color.g + color.b < 8 * 110;
+        sheet_text(sheet, left + (right - left - width) / 2, y + (LANE - height) / 2 - 1, height,
+                   text, is_dark ? WHITE : BLACK);
     }
     free(pieces);
 }
@@ -254,17 +239,6 @@ static char *name_of_lane(const Row *row, int l) {
     return row->t->set.modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
 }
 
-static int widest_name(const Row *row) {
-    int widest = 0;
-    for (int l = 0; l < row->n; l++) {
-        char *name = name_of_lane(row, l);
-        int width = picture_text_width(name, NAME);
-        if (width > widest) widest = width;
-        free(name);
-    }
-    return widest;
-}
-
 static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }
 
 static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
@@ -279,7 +253,8 @@ static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
         char *name = name_of_lane(row, l);
         sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
         free(name);
-        draw_work(sheet, y, &row->lanes[l], &row->axis, detail.level);
+        draw_columns(&sheet->png, y, &row->lanes[l], &row->axis);
+        draw_bars(sheet, y, &row->lanes[l], &row->axis, detail.level);
         draw_pieces(sheet, y, &row->lanes[l], &row->axis, detail.narrowest);
     }
 }
@@ -347,17 +322,6 @@ static double longest_of(const Row rows[], int n) {
     return longest;
 }
 
-// Some timelines on one scale, and its axis below them. Returns where they end.
-static int draw_block(Sheet *sheet, int top, const char *since, const Row rows[], int n,
-                      Detail detail) {
-    int bottom = top, y = top;
-    for (int i = 0; i < n; i++) bottom += height_of(&rows[i]);
-    Axis whole = {0, longest_of(rows, n), rows[0].axis.left, rows[0].axis.per_second};
-    draw_axis(sheet, top, bottom, &whole, since);
-    for (int i = 0; i < n; y += height_of(&rows[i]), i++) draw_row(sheet, y, &rows[i], detail);
-    return bottom + AXIS;
-}
-
 void timelines_draw(const char *path, const char *heading, const char *since,
                     const Timeline timelines[], int n) {
     Row *rows = xcalloc((size_t)n, sizeof *rows);
@@ -369,8 +333,12 @@ void timelines_draw(const char *path, const char *heading, const char *since,
         row->left_out = row->n > MOST_LANES ? row->n - MOST_LANES : 0;
         row->n -= row->left_out;
         height += height_of(row) + (i == 0 || row->t->own_scale ? AXIS : 0);
-        int names = 24 + widest_name(row) + 30;
-        if (names > left) left = names;
+        for (int l = 0; l < row->n; l++) {
+            char *name = name_of_lane(row, l);
+            int right = 24 + picture_text_width(name, NAME) + 30;
+            if (right > left) left = right;
+            free(name);
+        }
     }
     for (int i = 0, sharing; i < n; i += sharing) {
         sharing = sharing_scale(rows + i, n - i);
@@ -382,9 +350,15 @@ void timelines_draw(const char *path, const char *heading, const char *since,
     Sheet *sheet = sheet_new(WIDTH, height, WHITE, heading);
     sheet_text(sheet, 24, 18, 34, heading, BLACK);
     draw_legend(sheet, 24, 76, rows, n);
-    for (int i = 0, y = HEAD, sharing; i < n; i += sharing) {
+    for (int i = 0, top = HEAD, sharing; i < n; i += sharing) {
         sharing = sharing_scale(rows + i, n - i);
-        y = draw_block(sheet, y, since, rows + i, sharing, detail);
+        int bottom = top, y = top;
+        for (int j = i; j < i + sharing; j++) bottom += height_of(&rows[j]);
+        Axis whole = {0, longest_of(rows + i, sharing), left, rows[i].axis.per_second};
+        draw_axis(sheet, top, bottom, &whole, since);
+        for (int j = i; j < i + sharing; y += height_of(&rows[j++]))
+            draw_row(sheet, y, &rows[j], detail);
+        top = bottom + AXIS;
     }
     sheet_save(sheet, path);
     sheet_free(sheet);
