@@ -129,7 +129,6 @@ typedef struct IdxFile {
     gzFile stream;
     uint32_t count;
     size_t item_bytes; // of one image, or one label
-    int rows, cols;    // images only
 } IdxFile;
 
 // Reads `size` bytes, or fewer if the file ends there. die()s if it is damaged.
@@ -185,7 +184,6 @@ static IdxFile idx_open(const char *directory, const char *folder, const char *n
     if (rows != IMAGE_SIDE || cols != IMAGE_SIDE)
         die("give the folder of Fashion-MNIST, or of a data set of that shape",
             "%s: images of %u x %u pixels; they must be 28 x 28", file.path, rows, cols);
-    file.rows = file.cols = IMAGE_SIDE;
     file.item_bytes = IMAGE_SIDE * IMAGE_SIDE;
     return file;
 }
@@ -261,8 +259,7 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
 
     Dataset *data = xcalloc(1, sizeof *data);
     data->count = limit > 0 ? limit : (int)images.count;
-    data->rows = images.rows;
-    data->cols = images.cols;
+    data->rows = data->cols = IMAGE_SIDE;
     // The few labels are read first. All are checked, even those beyond the limit.
     data->labels = read_items(&labels, labels.count);
     for (size_t i = 0; i < labels.count; i++)

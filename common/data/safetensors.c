@@ -93,20 +93,6 @@ static void check_format(const char *path, FILE *stream) {
     if (other.is) die(other.parameters_hint, "%s: is %s, no safetensors file", path, other.is);
 }
 
-static size_t read_header_size(const char *path, FILE *stream, size_t file_size) {
-    if (file_size < LENGTH_BYTES)
-        die(damaged, "%s: %zu bytes are too few for a safetensors file", path, file_size);
-    uint64_t size; // believed only after these two checks
-    read_exactly(path, stream, &size, LENGTH_BYTES);
-    if (size > MOST_HEADER_BYTES)
-        die(damaged, "%s: the header claims %llu bytes; at most %d are allowed", path,
-            (unsigned long long)size, MOST_HEADER_BYTES);
-    if (size > file_size - LENGTH_BYTES)
-        die(damaged, "%s: the header claims %llu bytes, the file has only %zu", path,
-            (unsigned long long)size, file_size);
-    return (size_t)size;
-}
-
 static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     if (code == json_error_duplicate_key)
@@ -121,9 +107,22 @@ static _Noreturn void die_of_json(const char *path, const json_error_t *error) {
         error->position);
 }
 
-static json_t *read_header(const char *path, FILE *stream, size_t size) {
+// Reads the header, and sets r->data_size.
+static json_t *read_header(Reading *r, size_t file_size) {
+    const char *path = r->path;
+    if (file_size < LENGTH_BYTES)
+        die(damaged, "%s: %zu bytes are too few for a safetensors file", path, file_size);
+    uint64_t size; // believed only after these two checks
+    read_exactly(path, r->stream, &size, LENGTH_BYTES);
+    if (size > MOST_HEADER_BYTES)
+        die(damaged, "%s: the header claims %llu bytes; at most %d are allowed", path,
+            (unsigned long long)size, MOST_HEADER_BYTES);
+    if (size > file_size - LENGTH_BYTES)
+        die(damaged, "%s: the header claims %llu bytes, the file has only %zu", path,
+            (unsigned long long)size, file_size);
+    r->data_size = file_size - LENGTH_BYTES - size;
     char *text = xcalloc(size + 1, 1);
-    read_exactly(path, stream, text, size);
+    read_exactly(path, r->stream, text, size);
     json_error_t error;
     json_t *header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!header) die_of_json(path, &error);
@@ -267,9 +266,7 @@ static SafetensorsFile begin_reading(const char *path, Reading *r) {
     size_t file_size;
     *r = (Reading){.path = path, .stream = open_regular_file(path, &file_size)};
     check_format(path, r->stream);
-    size_t header_size = read_header_size(path, r->stream, file_size);
-    r->data_size = file_size - LENGTH_BYTES - header_size;
-    json_t *header = read_header(path, r->stream, header_size);
+    json_t *header = read_header(r, file_size);
 
     SafetensorsFile file = {0};
     file.entries = xcalloc(json_object_size(header) + 1, sizeof *file.entries);
@@ -443,22 +440,18 @@ static void add_to_header(json_t *header, const char *name, const char *dtype, j
     *begin += bytes;
 }
 
-static void add_texts(json_t *header, const SafetensorsExtras *extras) {
-    if (extras->num_texts == 0) return;
-    json_t *metadata = json_object();
-    for (int i = 0; i < extras->num_texts; i++) {
-        json_t *text = json_string(extras->texts[i].value);
-        int refused = json_object_set_new(metadata, extras->texts[i].key, text);
-        CHECK(!refused, "a text must be UTF-8");
-    }
-    json_object_set_new(header, "__metadata__", metadata);
-}
-
 // Integers come first: PyTorch wants each tensor at a multiple of the size of its numbers.
 static json_t *make_header(Tensor *const tensors[], int n, const SafetensorsExtras *extras) {
     json_t *header = json_object();
     size_t begin = 0;
-    add_texts(header, extras);
+    json_t *texts = json_object();
+    for (int i = 0; i < extras->num_texts; i++) {
+        json_t *text = json_string(extras->texts[i].value);
+        int refused = json_object_set_new(texts, extras->texts[i].key, text);
+        CHECK(!refused, "a text must be UTF-8");
+    }
+    if (extras->num_texts > 0) json_object_set(header, "__metadata__", texts);
+    json_decref(texts);
     for (int i = 0; i < extras->num_counts; i++)
         add_to_header(header, extras->counts[i].name, "I64", json_array(), &begin, sizeof(int64_t));
     for (int i = 0; i < n; i++) {

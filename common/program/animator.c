@@ -100,14 +100,6 @@ static void write_rows(const Animator *a, const char *path, int first) {
     output_close(&file);
 }
 
-// A file is written anew, whole; a pipe gets just the new rows.
-static void write_csv(Animator *a) {
-    write_rows(a, a->csv, a->num_written);
-    if (strcmp(a->curves, a->csv) == 0) return;
-    a->num_written = a->num_rows;
-    if (a->can_draw) write_rows(a, a->curves, 0);
-}
-
 // Takes over the picture that gnuplot has been drawing.
 static void finish_drawing(Animator *a) {
     if (!plot_finish(&a->drawing, a->png, a->csv)) a->can_draw = false;
@@ -161,10 +153,15 @@ void animator_add(Animator *a, int devices, double epoch, double train_loss, dou
                   double seconds) {
     add_row(a, (Row){devices, epoch, train_loss, test_acc, seconds});
     finish_drawing(a);
-    write_csv(a);
+    // A file is written anew, whole; a pipe gets just the new rows.
+    write_rows(a, a->csv, a->num_written);
+    if (strcmp(a->curves, a->csv) != 0) {
+        a->num_written = a->num_rows;
+        if (a->can_draw) write_rows(a, a->curves, 0);
+    }
     if (a->live) show_live(a);
-    if (!a->can_draw) return;
-    a->drawing = plot_start(a->png, a->script, (const char *const[]){a->curves, NULL});
+    if (a->can_draw)
+        a->drawing = plot_start(a->png, a->script, (const char *const[]){a->curves, NULL});
 }
 
 void animator_close(Animator *a) {

@@ -101,23 +101,21 @@ const char *book_timeline(const char *suffix) {
 }
 
 void book_check_outputs(void) {
-    enum { LOG_LOSS, TRACE, TIMELINE, SAVE, CHECKPOINT, BY_FLAGS };
     if (flags.timeline) remember_svg(flags.timeline);
-    const char *all[MOST_OUTPUTS + BY_FLAGS];
-    const char **by_flags = all + num_outputs;
-    int n = num_outputs + BY_FLAGS;
-    for (int i = 0; i < num_outputs; i++) all[i] = outputs[i].path;
-    by_flags[LOG_LOSS] = flags.log_loss;
-    by_flags[TRACE] = flags.trace;
-    by_flags[TIMELINE] = flags.timeline;
-    by_flags[SAVE] = flags.save;
-    by_flags[CHECKPOINT] = flags.checkpoint;
+    const char *all[MOST_OUTPUTS + 5];
+    int n = 0;
+    for (; n < num_outputs; n++) all[n] = outputs[n].path;
+    all[n++] = flags.log_loss;
+    all[n++] = flags.trace;
+    all[n++] = flags.timeline;
+    all[n++] = flags.save;
+    all[n++] = flags.checkpoint;
     if (reads_data) fashion_mnist_keep(flags.data, all, n);
     if (flags.resume && is_written_directly(flags.resume)) // it is written, too: to --checkpoint
         die("give the name of a file", "%s: is not a file", flags.resume);
-    check_kept(flags.resume, all, num_outputs + CHECKPOINT); // all but --checkpoint
-    check_kept(flags.load, all, num_outputs + SAVE);         // all but --save
-    check_kept(flags.load, &by_flags[CHECKPOINT], 1);
+    check_kept(flags.resume, all, n - 1); // all but --checkpoint
+    check_kept(flags.load, all, n - 2);   // all but --checkpoint and --save
+    check_kept(flags.load, &flags.checkpoint, 1);
     check_outputs(all, n);
 }
 

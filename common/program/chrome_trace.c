@@ -36,7 +36,7 @@ typedef struct Writer {
     long arrows;           // so far, of all sets
 } Writer;
 
-// Begins an event. Whoever calls writes further fields, and the brace.
+// Begins an event. The caller writes further fields and the closing brace.
 static void begin_event(Writer *w, const char *phase, int tid) {
     fprintf(w->out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", w->separator, phase, w->pid, tid);
     w->separator = ",\n";
@@ -65,19 +65,6 @@ static int tid_of(const Lane *lane) {
     return 1 + 2 * device_id(lane->device) + (lane->communicates ? 1 : 0);
 }
 
-static void write_args(FILE *out, const TraceSpan *span) {
-    const char *separator = "";
-    fputs(",\"args\":{", out);
-    if (span->step > 0) {
-        fprintf(out, "\"training\":%d,\"step\":%ld", span->training, span->step);
-        separator = ",";
-    }
-    if (span->from)
-        fprintf(out, "%s\"from\":\"%s\",\"to\":\"%s\",\"bytes\":%zu", separator,
-                device_name(span->from), device_name(span->to), span->bytes);
-    fputs("}}", out);
-}
-
 static void write_lane(Writer *w, const Lane *lane) {
     WorkKind kind = WORK_OTHER;
     for (int i = 0; i < lane->count; i++) {
@@ -89,16 +76,17 @@ static void write_lane(Writer *w, const Lane *lane) {
         write_time(w->out, "dur", end - start);
         write_field(w->out, "name", span->work);
         write_field(w->out, "cat", span->label[0] ? span->label : work_kind_name(kind));
-        write_args(w->out, span);
+        const char *separator = "";
+        fputs(",\"args\":{", w->out);
+        if (span->step > 0) {
+            fprintf(w->out, "\"training\":%d,\"step\":%ld", span->training, span->step);
+            separator = ",";
+        }
+        if (span->from)
+            fprintf(w->out, "%s\"from\":\"%s\",\"to\":\"%s\",\"bytes\":%zu", separator,
+                    device_name(span->from), device_name(span->to), span->bytes);
+        fputs("}}", w->out);
     }
-}
-
-static void write_lane_name(Writer *w, const Lane *lane) {
-    char *name = lane_name(lane);
-    write_name(w, "thread_name", tid_of(lane), name);
-    begin_event(w, "M", tid_of(lane));
-    fprintf(w->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", tid_of(lane));
-    free(name);
 }
 
 // ---- arrows ----------------------------------------------------------------------------------
@@ -196,7 +184,14 @@ static void write_set(Writer *w, const SpanSet *set) {
     Lane *lanes;
     int n = lanes_of(&(SpanSet){set->name, spans, set->count, set->modelled}, &lanes);
     write_name(w, "process_name", 0, set->name);
-    for (int l = 0; l < n; l++) write_lane_name(w, &lanes[l]);
+    for (int l = 0; l < n; l++) {
+        int tid = tid_of(&lanes[l]);
+        char *name = lane_name(&lanes[l]);
+        write_name(w, "thread_name", tid, name);
+        begin_event(w, "M", tid);
+        fprintf(w->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", tid);
+        free(name);
+    }
     for (int l = 0; l < n; l++) write_lane(w, &lanes[l]);
     for (int l = 0; l < n; l++) write_arrows_of(w, lanes, n, &lanes[l]);
     free(lanes);

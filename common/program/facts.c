@@ -27,14 +27,11 @@ static char **names;   // of the facts of this case
 static size_t num_names;
 
 // splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014)
-static uint64_t next_random(void) {
+long draw(long least, long most) {
     uint64_t z = state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-long draw(long least, long most) {
-    return least + (long)(next_random() % (uint64_t)(most - least + 1));
+    return least + (long)((z ^ z >> 31) % (uint64_t)(most - least + 1));
 }
 
 // ---- lines -------------------------------------------------------------------------------------
@@ -125,9 +122,8 @@ static uint64_t hash_of(const void *values, size_t size) {
     return hash;
 }
 
-// "1 2 .. 8 9 #hash". `print` writes number i of `values`, each of `size` bytes.
-static char *list_text(const void *values, size_t n, size_t size, bool all,
-                       int (*print)(char *to, const void *values, size_t i)) {
+// "1 2 .. 8 9 #hash", of floats or of ints; the other is NULL.
+static char *list_text(const float *floats, const int *ints, size_t n, bool all) {
     bool shortened = n > MOST_TOLD && !all;
     char *text = xmalloc(24 * (shortened ? MOST_TOLD : n) + 64), *to = text;
     *to = '\0';
@@ -137,26 +133,21 @@ static char *list_text(const void *values, size_t n, size_t size, bool all,
             i = n - TOLD_OF_MANY;
         }
         if (i > 0) *to++ = ' ';
-        to += print(to, values, i);
+        to += floats ? sprintf(to, "%.9g", (double)floats[i]) : sprintf(to, "%d", ints[i]);
     }
-    if (shortened) sprintf(to, " #%016llx", (unsigned long long)hash_of(values, n * size));
+    const void *values = floats ? (const void *)floats : ints;
+    if (shortened) sprintf(to, " #%016llx", (unsigned long long)hash_of(values, n * sizeof *ints));
     return text;
-}
-static int print_float(char *to, const void *values, size_t i) {
-    return sprintf(to, "%.9g", (double)((const float *)values)[i]);
-}
-static int print_int(char *to, const void *values, size_t i) {
-    return sprintf(to, "%d", ((const int *)values)[i]);
 }
 
 void record_floats(int part, const float *values, size_t n, double tolerance, const char *name,
                    ...) {
-    char *text = list_text(values, n, sizeof *values, tolerance > 0, print_float);
+    char *text = list_text(values, NULL, n, tolerance > 0);
     FACT(real_text(tolerance, 6).text, text);
     free(text);
 }
 void record_ints(int part, const int *values, size_t n, const char *name, ...) {
-    char *text = list_text(values, n, sizeof *values, false, print_int);
+    char *text = list_text(NULL, values, n, false);
     FACT("0", text);
     free(text);
 }

@@ -452,14 +452,6 @@ static void start_clock(void) {
     free(measured);
 }
 
-static double memory_limit(void) {
-    double bytes = given.memory ? machine_bytes(given.memory) : INFINITY;
-    if (isnan(bytes))
-        die_usage("a number and its unit, such as 60MB or 16GB; at least 1MB",
-                  "--memory: not a possible value: '%s'", given.memory);
-    return bytes;
-}
-
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     Program program = {.path = argv[0], .about = about, .names = names};
     set_program_name(argv[0]);
@@ -469,7 +461,10 @@ Flags parse_flags(int argc, char *argv[], const char *about, const char *names, 
     find_quick(&program);
     read_words(&program, argc, argv);
     check_backend(&program);
-    double memory = memory_limit();
+    double memory = given.memory ? machine_bytes(given.memory) : INFINITY;
+    if (isnan(memory))
+        die_usage("a number and its unit, such as 60MB or 16GB; at least 1MB",
+                  "--memory: not a possible value: '%s'", given.memory);
     catch_interrupts();
     start_clock(); // first: it says how many model devices there may be
     devices_limit_memory(memory);

@@ -19,12 +19,6 @@ Progress progress_start(long total) {
     return (Progress){.total = total, .started = seconds_now()};
 }
 
-// The seconds that the other steps will take, if they are like those before.
-static double seconds_left(const Progress *progress) {
-    double per_step = (seconds_now() - progress->started) / (double)progress->done;
-    return per_step * (double)(progress->total - progress->done);
-}
-
 void progress_step(Progress *progress, const char *text) {
     enum { WIDTH = 24 };
     progress->done++;
@@ -35,7 +29,9 @@ void progress_step(Progress *progress, const char *text) {
     progress->shown = now;
     on_screen = true;
     int filled = (int)(WIDTH * progress->done / progress->total);
-    long left = (long)(seconds_left(progress) + 0.5);
+    // The other steps will take as long as those before them.
+    double per_step = (now - progress->started) / (double)progress->done;
+    long left = (long)(per_step * (double)(progress->total - progress->done) + 0.5);
     char bar[WIDTH + 1] = "";
     for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
     // (A page of the book reads this, too: run.js.)

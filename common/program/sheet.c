@@ -24,27 +24,16 @@ static int character_length(const unsigned char *at) {
     return overlong || surrogate || beyond || no_character ? 0 : length;
 }
 
-static const char *escape_of(char c) {
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    default:
-        return NULL;
-    }
-}
-
 // Bytes that are no text become question marks: a name may hold any bytes, and one that XML does
 // not allow would make the whole file unreadable.
 static void write_text(FILE *out, const char *text) {
     while (*text) {
         int length = character_length((const unsigned char *)text);
-        const char *escape = escape_of(*text);
+        const char *escape = *text == '&'   ? "&amp;"
+                             : *text == '<' ? "&lt;"
+                             : *text == '>' ? "&gt;"
+                             : *text == '"' ? "&quot;"
+                                            : NULL;
         if (length == 0)
             putc('?', out);
         else if (escape)
@@ -61,19 +50,6 @@ static void write_fill(FILE *out, Color color) {
 
 // ---- drawing ---------------------------------------------------------------------------------
 
-// Elements without a title let the mouse through to the bar below them, so that a name on a bar
-// does not hide the bar's title. (The style is for this picture alone, should it become part of a
-// page.)
-static void begin_svg(FILE *out, int width, int height, const char *about) {
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" class=\"timeline\" "
-            "viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans, Verdana, sans-serif\" "
-            "role=\"img\" aria-label=\"",
-            width, height);
-    write_text(out, about);
-    fputs("\">\n<style>.timeline path, .timeline text { pointer-events: none }</style>\n", out);
-}
-
 static void box_in_svg(FILE *out, int x, int y, int width, int height, Color color) {
     fprintf(out, "<path d=\"M%d %dh%dv%dh%dz\"", x, y, width, height, -width);
     write_fill(out, color);
@@ -85,7 +61,17 @@ Sheet *sheet_new(int width, int height, Color background, const char *about) {
     sheet->png = picture_new(width, height, background);
     sheet->svg = open_memstream(&sheet->svg_text, &sheet->svg_size);
     if (!sheet->svg) die("close other programs", "there is no memory for a picture");
-    begin_svg(sheet->svg, width, height, about);
+    fprintf(sheet->svg,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" class=\"timeline\" "
+            "viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans, Verdana, sans-serif\" "
+            "role=\"img\" aria-label=\"",
+            width, height);
+    write_text(sheet->svg, about);
+    // Elements without a title let the mouse through to the bar below them, so that a name on a bar
+    // does not hide the bar's title. (The class is there because the SVG may become part of a page,
+    // whose other elements are to stay as they are.)
+    fputs("\">\n<style>.timeline path, .timeline text { pointer-events: none }</style>\n",
+          sheet->svg);
     box_in_svg(sheet->svg, 0, 0, width, height, background);
     return sheet;
 }
@@ -139,18 +125,18 @@ char *sheet_svg_path(const char *path) {
     return xprintf("%.*s.svg", (int)(ends_with(path, ".png") ? length - 4 : length), path);
 }
 
-static void save_svg(Sheet *sheet, const char *path) {
-    fputs("</svg>\n", sheet->svg);
-    if (fflush(sheet->svg) != 0 || ferror(sheet->svg))
-        die("close other programs", "%s: there is no memory for the picture", path);
-    OutputFile file = output_open(path);
-    fwrite(sheet->svg_text, 1, sheet->svg_size, file.stream);
-    output_close(&file); // checks that all was written
-}
-
 void sheet_save(Sheet *sheet, const char *path) {
     char *beside = sheet_svg_path(path);
-    if (!ends_with(path, ".svg")) picture_save(&sheet->png, path);
-    if (beside || ends_with(path, ".svg")) save_svg(sheet, beside ? beside : path);
+    bool only_svg = ends_with(path, ".svg");
+    const char *svg = only_svg ? path : beside;
+    if (!only_svg) picture_save(&sheet->png, path);
+    if (svg) {
+        fputs("</svg>\n", sheet->svg);
+        if (fflush(sheet->svg) != 0 || ferror(sheet->svg))
+            die("close other programs", "%s: there is no memory for the picture", svg);
+        OutputFile file = output_open(svg);
+        fwrite(sheet->svg_text, 1, sheet->svg_size, file.stream);
+        output_close(&file); // checks that all was written
+    }
     free(beside);
 }
