@@ -13,7 +13,7 @@
 // ---- what is in a file -------------------------------------------------------------------------
 
 typedef struct Contents {
-    Tensor **tensors; // their memory is the network's
+    Tensor **tensors; // in the network's memory
     int n;
     Counts counts;
 } Contents;
@@ -68,7 +68,7 @@ static void save(const char *path, const Contents *c, const struct SafetensorsTe
             .counts = c->counts.list, .num_counts = c->counts.n, .texts = texts, .num_texts = n});
 }
 
-// Tensors whose names begin with one of the others may be in the file, too.
+// The file may have more tensors, if their names begin with one of `others`.
 static void load(const char *path, Contents *c, const char *const others[]) {
     SafetensorsExtras extras = {c->counts.list, c->counts.n, .others = others};
     safetensors_load_with(path, c->tensors, c->n, &extras);

@@ -24,11 +24,11 @@ typedef struct Accuracy {
     long observations;            // rows of all devices so far
 } Accuracy;
 
-// Until accuracy_end() nothing is recorded for backward().
+// Nothing is recorded for backward() until accuracy_end().
 Accuracy accuracy_begin(Device *const devices[], int k);
 // y_hat[i] (n,classes) and y[i] (n) are on device i, and n may differ between devices. Enqueued.
 void accuracy_count(Accuracy *a, Tensor *const y_hat[], Tensor *const y[]);
-// Waits, once for all devices.
+// Waits once, for all devices.
 double accuracy_end(Accuracy *a);
 
 #endif

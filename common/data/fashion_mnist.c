@@ -1,8 +1,8 @@
-// fashion_mnist.c: finds and reads the four IDX files, and prepares minibatches in a thread of its
-// own.
+// fashion_mnist.c: finds and reads the four IDX files, and prepares minibatches in a separate
+// thread.
 //
-// IDX (LeCun's format for MNIST): big-endian numbers of four bytes, first a magic number that says
-// what is in the file, then the count (and rows and columns), then the bytes.
+// IDX is LeCun's format for MNIST. It begins with big-endian numbers of four bytes: a magic number
+// that says what is in the file, then the count (and rows and columns). The bytes follow.
 #include "fashion_mnist.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -45,8 +45,8 @@ static const char *const places[] = {"", "FashionMNIST/raw", "raw", "data/fashio
                                      "fashion-mnist"};
 enum { NUM_PLACES = sizeof places / sizeof places[0] };
 
-// What a file may be called: as published, or with a dot, as 7-zip and WinZip unpack it; .gz or
-// unpacked; perhaps in a folder of the same name, as in Kaggle's archives.
+// A file may have its published name, or one with a dot, as 7-zip and WinZip unpack it. It may be
+// packed (.gz) or not, and in a folder of the same name, as in Kaggle's archives.
 enum {
     SPELLINGS = 2,
     SUFFIXES = 3,
@@ -54,7 +54,7 @@ enum {
     NUM_NAMES = SPELLINGS * SUFFIXES * OWN_FOLDERS
 };
 
-// Name number i. The first that is there is taken, so the most usual ones come first.
+// Name number i. The first one that exists is taken, so the most usual names come first.
 static char *path_of(const char *folder, const char *file, int i) {
     static const char *const suffixes[SUFFIXES] = {".gz", "", ".GZ"};
     const char *type = strstr(file, "-idx") + 1;
@@ -88,7 +88,7 @@ static bool has_file(const char *folder, const char *file) {
     return has;
 }
 
-// The place with all four files, or else the first place with any.
+// The first place with all four files, or else the first with any of them.
 static char *find_place(const char *directory) {
     char *best = xstrdup(directory);
     for (int p = 0, most = 0; p < NUM_PLACES; p++) {
@@ -163,8 +163,8 @@ static void read_magic(IdxFile *file, uint32_t expected) {
     die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
 }
 
-// Opens the file under the first name that there is (without zlib, a name without .gz), and reads
-// its header.
+// Opens the file under the first name that exists (without zlib, one without .gz), and reads its
+// header.
 static IdxFile idx_open(const char *directory, const char *folder, const char *name,
                         uint32_t magic) {
     IdxFile file = {.item_bytes = 1};
@@ -188,7 +188,7 @@ static IdxFile idx_open(const char *directory, const char *folder, const char *n
     return file;
 }
 
-// Reads all items and keeps the first `keep`. Memory grows with what is in the file, not with what
+// Reads all items and keeps the first `keep`. Memory grows with what the file holds, not with what
 // its header claims.
 static uint8_t *read_items(IdxFile *file, size_t keep) {
     enum { PIECE = 1 << 16 };
@@ -310,7 +310,7 @@ void dataset_free(Dataset *data) {
 // ---- minibatches -----------------------------------------------------------------------------
 //
 // A ring of buffers between two threads. Batch b of an epoch is in slot b % SLOTS. Three counters
-// say who owns which batch, and only grow during an epoch:
+// say which thread owns which batch. They only grow during an epoch:
 //
 //     released <= taken <= filled <= batches,  filled - released <= SLOTS
 //
@@ -328,7 +328,7 @@ struct DataIter {
     Tensor *X[SLOTS], *y[SLOTS];
     Thread thread; // 0: this platform has no threads, and the host fills a slot when it needs it
 
-    // The lock guards what follows, and `order` is changed only when the thread is not filling.
+    // The lock guards all that follows. `order` is changed only while the thread is not filling.
     Mutex lock;
     Condition work;     // for the thread: there may be something to fill, or the end
     Condition progress; // for the host: a batch is ready, or the thread stopped filling
@@ -346,7 +346,7 @@ static int size_of_batch(const DataIter *iter, int batch) {
     return left < iter->batch_size ? left : iter->batch_size;
 }
 
-// Runs in the prefetch thread; touches no device, only the slot's memory.
+// Runs in the prefetch thread. It touches no device, only the slot's memory.
 static void fill_batch(DataIter *iter, int batch) {
     dataset_read(iter->data, iter->order + batch * iter->batch_size, size_of_batch(iter, batch),
                  iter->X[batch % SLOTS]->data, iter->y[batch % SLOTS]->data);

@@ -1,5 +1,5 @@
-// other_files.c: what other programs write, by the bytes with which it begins; and what other
-// programs call parameters, by comparing names.
+// other_files.c: recognises other programs' files by their first bytes, and other programs' names
+// of parameters by comparing them.
 #include "other_files.h"
 #include "common/base/error.h"
 
@@ -17,7 +17,7 @@
 #define UNPACK   "unpack it first"
 #define ORIGINAL "give the original file"
 
-// A file of this kind begins with some bytes and has some others soon after them.
+// A file of each kind begins with certain bytes, and has certain others soon after them.
 // clang-format off
 static const struct {
     const char *begins, *has;
@@ -52,7 +52,7 @@ OtherFormat other_format(const char *first, size_t n) {
     if (n > 2 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5)
         return (OtherFormat){"a pickle, as old versions of torch.save() write", FROM_PYTORCH,
                              ORIGINAL};
-    size_t blanks = 0; // as web pages may begin
+    size_t blanks = 0; // web pages may begin with them
     while (blanks < n && isspace((unsigned char)first[blanks])) blanks++;
     const char *at = first + blanks;
     n -= blanks;
@@ -101,7 +101,7 @@ char *wrapper_prefix(Names names) {
     return prefix;
 }
 
-// The shortest prefix under which the file has all names that are missing; NULL: there is none.
+// The shortest prefix under which the file has all missing names; NULL if there is none.
 static char *prefix_of_missing(Names in_file, Names wanted, const char *missing) {
     char *shortest = NULL;
     for (int i = 0; i < in_file.n; i++) {

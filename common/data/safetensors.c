@@ -62,7 +62,7 @@ typedef struct Reading {
 static FILE *open_regular_file(const char *path, size_t *size) {
     struct stat status;
     FILE *stream = NULL;
-    // (Before it is opened, because opening a pipe would wait for a writer.)
+    // (stat() comes first, because opening a pipe would wait for a writer.)
     if (stat(path, &status) == 0) {
         if (!S_ISREG(status.st_mode)) die("give the name of a file", "%s: is not a file", path);
         stream = fopen(path, "rbe");
@@ -79,8 +79,8 @@ static void read_exactly(const char *path, FILE *stream, void *buffer, size_t si
         path);
 }
 
-// die()s if the file looks like another format. (First, because the others' first bytes may look
-// like the length of a header.)
+// die()s if the file looks like another format. (This comes before the header's length is read,
+// because another format's first bytes may look like one.)
 static void check_format(const char *path, FILE *stream) {
     char first[FIRST_BYTES];
     size_t n = fread(first, 1, sizeof first, stream);
@@ -379,8 +379,8 @@ static bool has_all(const SafetensorsFile *file, Names wanted) {
     return true;
 }
 
-// Makes sure that the file has all wanted names, if need be by taking a wrapper's prefix away from
-// its names. Returns the prefix, "" if it took none. free() it.
+// Makes sure that the file has all wanted names. If necessary, takes a wrapper's prefix away from
+// its names. Returns that prefix, or "". free() it.
 static char *check_names(const char *path, SafetensorsFile *file, Names wanted) {
     if (has_all(file, wanted)) return xstrdup("");
     Names names = {xcalloc((size_t)file->n + 1, sizeof *names.list), file->n};

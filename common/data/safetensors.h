@@ -1,6 +1,7 @@
 // safetensors.h: named tensors in a file, in the format that PyTorch users know
-// (huggingface/safetensors): 8 bytes of little-endian header length, a JSON header {"name":
-// {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..}, then the raw numbers.
+// (huggingface/safetensors). It has 8 bytes with the little-endian length of the header, a JSON
+// header
+// {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..}, and the raw numbers.
 //
 // To write tensors, call safetensors_save(); to read them back, safetensors_load(). To look into a
 // file that you know nothing about, call safetensors_open(). For a network, call save_parameters()
@@ -17,13 +18,13 @@
 void safetensors_save(const char *path, Tensor *const tensors[], int n);
 
 // Reads a file that must hold exactly these n tensors (by name, with the same shapes, F32) into
-// them. Nothing is changed unless the whole file is good; else die()s and says what is wrong in
-// which tensor. What PyTorch's wrappers put before all names ("module.", "_orig_mod.") is taken
-// away, with a warning.
+// them. Nothing is changed unless the whole file is good. Otherwise die()s and says what is wrong
+// in which tensor. A prefix that PyTorch's wrappers put before all names ("module.", "_orig_mod.")
+// is taken away, with a warning.
 void safetensors_load(const char *path, Tensor *const tensors[], int n);
 
-// What else a file may hold: integers (I64) without dimensions, such as PyTorch's
-// num_batches_tracked, and texts by key (__metadata__), which other programs ignore.
+// A file may also hold integers (I64) without dimensions, such as PyTorch's num_batches_tracked,
+// and texts by key (__metadata__), which other programs ignore.
 typedef struct SafetensorsExtras {
     NamedCount *counts;
     int num_counts;
@@ -34,8 +35,7 @@ typedef struct SafetensorsExtras {
 } SafetensorsExtras;
 void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
                            const SafetensorsExtras *extras);
-// Sets the value of each count that the file has; a count that it lacks stays as it is. Reads no
-// texts.
+// Sets the value of each count that the file has. Other counts stay as they are. Reads no texts.
 void safetensors_load_with(const char *path, Tensor *const tensors[], int n,
                            SafetensorsExtras *extras);
 
@@ -46,7 +46,7 @@ typedef struct SafetensorsEntry {
     int ndim, shape[8];
     size_t count;      // numbers
     size_t begin, end; // its bytes in the data of the file
-    float *values;     // these two point into the file's data; one is NULL
+    float *values;     // one of these two points into the file's data; the other is NULL
     int64_t *integers;
 } SafetensorsEntry;
 typedef struct SafetensorsFile {

@@ -1,5 +1,5 @@
-// animator.c: keeps the points of the curves. With each new one it writes the CSV anew and starts
-// gnuplot; with the next one it takes over the picture.
+// animator.c: keeps the points of the curves. With each new point it takes over the picture that
+// gnuplot has drawn, writes the CSV anew, and starts gnuplot again.
 #include "animator.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -17,8 +17,8 @@ typedef struct Row {
 
 struct Animator {
     char *csv, *png, *script;
-    char *curves; // what gnuplot reads: the CSV, or a temporary one if the CSV cannot be read again
-    int num_written; // rows that went to such a CSV (a pipe, a terminal)
+    char *curves;    // gnuplot reads this: the CSV, or a temporary one if that cannot be read again
+    int num_written; // rows that went to a CSV that cannot (a pipe, a terminal)
     Drawing drawing; // the PNG that gnuplot is writing
     bool can_draw, live;
     FILE *window; // a gnuplot that shows a window, or NULL
@@ -44,7 +44,7 @@ static void show_live(Animator *a) {
     free(output);
 }
 
-// Strings for gnuplot are in single quotes, in which only a quote is special: it is doubled.
+// In gnuplot's single-quoted strings only the quote itself is special. It is doubled.
 static void set_string(FILE *gnuplot, const char *name, const char *value) {
     fprintf(gnuplot, "%s = '", name);
     for (; *value; value++) {

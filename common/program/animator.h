@@ -1,9 +1,9 @@
-// animator.h: d2l's Animator: the curves of training, drawn anew after each epoch. To have curves,
-// call animator_new(), animator_add() after each epoch, and animator_close(); train_epochs()
-// (training.h) does the second.
+// animator.h: the curves of training, drawn anew after each epoch, as d2l's Animator does. Call
+// animator_new(), then animator_add() after each epoch (train_epochs() does that), and
+// animator_close().
 //
 // The figures go to a CSV file, from which gnuplot draws a PNG while the training goes on. Without
-// gnuplot there is one warning, and the CSV.
+// gnuplot you get a warning and the CSV.
 #ifndef ANIMATOR_H
 #define ANIMATOR_H
 
@@ -12,22 +12,23 @@
 typedef struct Animator Animator;
 
 // Curves go to `csv` and to `png`. The gnuplot script is plots/`script`, beside the program's
-// folder. With `live` they are also shown while training: in a window of gnuplot where there is a
-// display, as text on stdout where there is none.
+// folder. With `live` they are also shown while training: in a gnuplot window if there is a
+// display, and otherwise as text on stdout.
 Animator *animator_new(const char *csv, const char *png, const char *script, bool live);
 
-// One point of the curves; epoch need not be whole. Writes the CSV
-// (devices,epoch,train_loss,test_acc, seconds), whole, and has the picture drawn.
+// Adds a point to the curves; `epoch` may be a fraction. Writes the whole CSV
+// (devices,epoch,train_loss,test_acc,seconds) and starts to draw the picture.
 void animator_add(Animator *animator, int devices, double epoch, double train_loss, double test_acc,
                   double seconds);
 
-// The points so far, as the rows of the CSV without its head. free() it.
+// The points so far, as rows of the CSV without its head. free() it.
 char *animator_rows(const Animator *animator);
-// Adds the points of such a text, for a training that goes on. They are drawn with the next point.
-// Returns whether the text was good.
+// Adds the points of such a text when a training goes on. They are drawn with the next point.
+// Returns false if the text is no such rows.
 bool animator_restore(Animator *animator, const char *rows);
 
-// The last row of a number of devices, and the mean seconds of its rows; false if there is none.
+// The last row with this number of devices, and the mean seconds of all such rows. Returns false if
+// there is none.
 bool animator_last(const Animator *animator, int devices, double *train_loss, double *test_acc,
                    double *seconds);
 

@@ -48,7 +48,7 @@ static bool is_shown(const TraceSpan *span, const Axis *axis) {
     return span->end > axis->start && span->start < axis->end;
 }
 
-// The least width of a span, in pixels: where there are few, each has to be visible.
+// The least width of a span, in pixels. Where there are few spans, each has to be visible.
 static double least_width(const Lane *lane, const Axis *axis) {
     enum { FEW = 500 };
     int shown = 0;

@@ -5,14 +5,14 @@
 
 #include "lanes.h"
 
-// What of the time is shown, and where: from `start` to `end`, with `start` at `left`.
+// Which part of the time is shown, and where: `start` is drawn at `left`.
 typedef struct Axis {
     double start, end; // seconds
     double left;       // pixels
     double per_second; // pixels
 } Axis;
 
-// What is outside is moved to its nearer end.
+// A point outside of the axis is moved to its nearer end.
 double axis_at(const Axis *axis, double seconds);
 
 // The unit in which points in time are given.
@@ -27,20 +27,20 @@ TimeUnit time_unit(double length);
 // Some spans of a lane that follow each other, drawn as one.
 typedef struct Bar {
     double left, right; // pixels
-    WorkKind kind;      // that of the most of it
+    WorkKind kind;      // of the largest part of it
     const TraceSpan *spans;
     int count;
 } Bar;
 
-// Makes the bars of what is shown of a lane; returns how many there are; free() them. `level` says
+// Makes bars of the part of a lane that is shown, and returns how many; free() them. `level` says
 // how much is joined. At 0 each span is a bar. At 1, neighbours less than half a pixel apart are
-// joined if they have the same kind and label, and from 2 on if they have the same kind. With each
-// further level the distance doubles, and neighbours that are narrower together are joined whatever
-// they are, so that at some level there are few bars.
+// joined if they have the same kind and label; from 2 on the same kind is enough. With each further
+// level this distance doubles. Neighbours that together are narrower than it are joined whatever
+// they are, so at some level there are few bars.
 int bars_of(const Lane *lane, const Axis *axis, int level, Bar **bars);
 
-// All that is known of a bar, its times from the start of the axis on: "forward conv1
-// (conv2d_forward) on cuda:0: 1.200 ms to 1.530 ms"; of a copy also "3 MB from cpu to cuda:0".
+// What is known about a bar, with times since the start of the axis: "forward conv1
+// (conv2d_forward) on cuda:0, 1.200 ms to 1.530 ms", and for a copy "3 MB from cpu to cuda:0".
 // free() it.
 char *bar_title(const Bar *bar, const Axis *axis);
 

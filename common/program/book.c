@@ -31,7 +31,7 @@ Flags book_begin(int argc, char *argv[], const char *about, const char *names, F
     if (!flags.of_ranks && strcmp(flags.out, defaults.out) == 0) launch_must_be_one();
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     is_tracing = flags.trace || flags.timeline;
-    if (is_tracing) trace_begin_at_most(1 << 19); // pieces of work; no viewer shows more
+    if (is_tracing) trace_begin_at_most(1 << 19); // pieces of work
     return flags;
 }
 
@@ -68,7 +68,7 @@ static struct {
 } outputs[MOST_OUTPUTS];
 static int num_outputs;
 
-// The path that was made for this before, or else `path`, which is taken over.
+// The path that was made for this before, or else `path`. Takes `path` over.
 static const char *remember(const char *asked_for, char *path) {
     for (int i = 0; i < num_outputs; i++)
         if (strcmp(outputs[i].asked_for, asked_for) == 0) {

@@ -11,25 +11,26 @@
 #include "flags.h"
 #include "common/model/machine.h"
 
-// Reads the flags (see parse_flags()). With --trace or --timeline a trace of all devices begins. It
-// keeps about the first half million pieces of work. More would fill memory, and no viewer could
-// show them. A resumed training (--resume) writes its checkpoints to the same file, unless
-// --checkpoint names another. die()s if a launcher started several processes that would write the
-// same files: those without --out, unless defaults.of_ranks says that they work together.
+// Reads the flags (see parse_flags()). With --trace or --timeline it begins a trace of all devices,
+// which keeps about the first half million pieces of work, because more would fill memory, and no
+// viewer could show them. A training that goes on (--resume) writes its checkpoints to the same
+// file, unless --checkpoint names another. die()s if a launcher started several processes that
+// would write the same files, because they have no --out, unless defaults.of_ranks says that they
+// work together.
 Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
 
-// To be called before long work: the program will use so many devices. die_usage()s if the machine
-// of the modelled clock cannot have them.
+// Call this before long work. die_usage()s if the machine of the modelled clock cannot have this
+// many devices.
 void book_needs_devices(int count);
 
 // Whether the program can use this many devices: the machine of the modelled clock may have fewer.
 bool book_can_use_devices(int count);
-// How many devices the program uses: as many as were asked for with --devices or, if none (0), the
-// usual number, or `fewer` if the machine cannot have so many. die_usage()s as
+// How many devices the program uses: the number of --devices or, if that was not given (0), the
+// usual number, or `fewer` if the machine does not have that many. die_usage()s as
 // book_needs_devices() does.
 int book_devices(int asked_for, int usual, int fewer);
-// The machine of the modelled clock, for what only has modelled times ("--curves"). die_usage()s
-// with --machine none.
+// The machine of the modelled clock, for a flag whose times are always modelled ("--curves").
+// die_usage()s with --machine none.
 const Machine *book_needs_machine(const char *what);
 
 // The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), in
@@ -41,20 +42,20 @@ const char *book_timeline(const char *suffix);
 // The same for the program's figures, which go to the file of --csv if that was given.
 const char *book_csv(const char *suffix);
 
-// To be called before long work, when the paths of all outputs have been asked for: die()s if one
-// of them cannot be written, if two are the same file, or if one would replace what the program
-// reads: the data set, the files of --load and --resume. The files of --log-loss, --trace,
-// --timeline, --save and --checkpoint are outputs, too. But --save may replace what --load read,
-// and --checkpoint what --resume read: because by then that file has been read.
+// Call this before long work, after asking for the paths of all outputs. die()s if one of them
+// cannot be written, if two are the same file, or if one would replace what the program reads: the
+// data set and the files of --load and --resume. The files of --log-loss, --trace, --timeline,
+// --save and --checkpoint are outputs, too. But --save may replace the file of --load, and
+// --checkpoint that of --resume, which have been read by then.
 void book_check_outputs(void);
 
 // Call this in each of several processes with the same flags (chapter 8) except the first, which
 // alone writes the files of --trace and --timeline.
 void book_another_writes(void);
 
-// Ends the trace and writes the files of --trace and --timeline before book_end() would. Call it
-// before work that belongs to no picture of the program: work that is only measured, say, or done
-// on other devices.
+// Ends the trace and writes the files of --trace and --timeline earlier than book_end() would. Call
+// it before work that should not be in the program's pictures, such as work that is only measured,
+// or done on other devices.
 void book_end_trace(void);
 
 // Sets the result, which book_end() prints in a line.

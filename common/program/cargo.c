@@ -1,5 +1,5 @@
-// cargo.c: what goes from one device to another, added up for the cases of exercises (facts.h):
-// behind each copy the queue that made it adds up the floats that arrived.
+// cargo.c: adds up what goes from one device to another, for the cases of exercises (facts.h).
+// After each copy, the queue that made it adds up the floats that arrived.
 #include "facts.h"
 #include "common/base/error.h"
 #include "common/base/platform.h"

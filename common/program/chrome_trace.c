@@ -1,5 +1,5 @@
 // chrome_trace.c: writes traces as JSON for trace viewers, lane by lane, and then the arrows
-// between lanes, for which it looks up what the other device did before or after.
+// between lanes. To tie an arrow, it looks up what the other device did before or after.
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -28,7 +28,7 @@ static void write_field(FILE *out, const char *name, const char *text) {
     write_string(out, text);
 }
 
-// Where events are written to. They are separated by commas, and the last has none.
+// Where events are written to. Commas separate them.
 typedef struct Writer {
     FILE *out;
     const char *separator; // before the next event
@@ -52,7 +52,7 @@ static void write_name(Writer *w, const char *of_what, int tid, const char *name
 
 // ---- time ------------------------------------------------------------------------------------
 
-// Whole nanoseconds: so pieces that follow each other do not overlap by rounding.
+// Whole nanoseconds, so that rounding makes no two pieces overlap.
 static long long nanoseconds(double seconds) { return llround(1e9 * seconds); }
 
 static void write_time(FILE *out, const char *name, long long ns) {
@@ -135,8 +135,8 @@ static Place first_after(const Lane lanes[], int n, const Device *device, double
     return first;
 }
 
-// An arrow is tied to the pieces that its ends lie in: it leaves at the end of the one, and arrives
-// at the start of the other.
+// Viewers tie each end of an arrow to the piece of work around it. So the arrow leaves just before
+// one piece ends, and arrives as the other starts.
 static void write_arrow(Writer *w, Place from, Place to) {
     if (!from.span || !to.span) return;
     long long start = nanoseconds(from.span->start), last = nanoseconds(from.span->end) - 1;
@@ -164,8 +164,8 @@ static void write_arrows_of(Writer *w, const Lane lanes[], int n, const Lane *la
 
 // ---- the file --------------------------------------------------------------------------------
 
-// A GPU's times are floats, so a piece of work may seem to begin a little before the one before it
-// has ended; the format does not allow that. Returns a copy in which it begins then.
+// A GPU's times are floats, so a piece of work may seem to begin a little before the previous one
+// has ended, which the format does not allow. Returns a copy in which it begins when that ends.
 static TraceSpan *without_overlaps(const SpanSet *set) {
     TraceSpan *spans = xcalloc((size_t)set->count + 1, sizeof *spans);
     for (int i = 0; i < set->count; i++) {

@@ -5,7 +5,7 @@
 //     solution.c    the same functions, solved
 //     cases.c       calls them and records what they do: see facts.h
 //     rivals        known mistakes, as edits of the solution, and a hint for each
-//     experiment.c  what is then measured with them, and drawn: figures, no conclusion; main()
+//     experiment.c  measures with them, and draws figures, without a conclusion; has main()
 //     answers.md    for instructors: what follows from the figures
 //     needs_mpi     empty: if it is there, the exercise is compiled only where there is MPI
 //     may_call      what your_part.c defines, and what of the book it may call
@@ -22,9 +22,9 @@
 
 typedef struct Exercise {
     const char *about; // for --help
-    const char *flags; // "batch-size lr": those that it has besides --data
+    const char *flags; // the flags that it has besides --data: "batch-size lr"
     Flags defaults;
-    void (*prepare)(const Flags *flags); // die_usage()s if they make no sense; NULL: nothing to do
+    void (*prepare)(const Flags *flags); // die_usage()s if they make no sense; may be NULL
     void (*experiment)(const Flags *flags, FILE *csv); // prints what came out, and writes figures
     const char *plot;                                  // the script in plots/ that draws them
 } Exercise;

@@ -1,7 +1,7 @@
-// facts.c: runs each group of cases in a process of its own, and appends what they record to a
-// file. It has lines of fields with tabs between them:
+// facts.c: runs each group of cases in a separate process, and appends what they record to a file.
+// Its lines are fields with tabs between them:
 //
-//     part   POINTS  WHAT             all parts, then for each group:
+//     part   POINTS  WHAT             of all parts; then for each group:
 //     group  NAME
 //     case   TEXT
 //     =      PART  GIVEN  TOLERANCE  NAME  VALUE       GIVEN: see PART_IF(), a bit for each part
@@ -36,8 +36,8 @@ long draw(long least, long most) {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// One write() for each line, so that it is there whatever happens next, and lines of two processes
-// do not mix.
+// One write() for each line. So it is in the file whatever happens next, and the lines of two
+// processes do not mix.
 __attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
     char *line;
     va_list args;
@@ -177,7 +177,7 @@ static void run(const void *group) {
     write_line("through\n");
 }
 
-// How the process of a group ended, in words. The text is replaced by the next call.
+// Says how the process of a group ended. The next call replaces the text.
 static const char *wait_for(Process child, int seconds) {
     static char text[64];
     bool late = false;

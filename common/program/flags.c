@@ -1,6 +1,6 @@
-// flags.c: reads the command line. One table of flags gives the parser and the text of --help, so
-// that neither can forget one. One pass over the words stores their values; then the devices and
-// the modelled clock that they ask for are opened.
+// flags.c: reads the command line. The parser and --help use one table, so neither can forget a
+// flag. One pass over the words stores their values. Then the devices and the modelled clock that
+// they ask for are opened.
 #include "flags.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
@@ -129,7 +129,7 @@ typedef struct Program {
     char without_quick[200]; // the values of these flags
 } Program;
 
-// The flag that is named by the first `length` letters of the text, or -1.
+// The number of the flag whose name is the first `length` letters of the text, or -1.
 static int find_flag(const Program *program, const char *text, size_t length) {
     for (int i = 0; i < program->num_flags; i++) {
         const char *name = program->flags[i]->name;
@@ -143,7 +143,7 @@ static void add_flag(Program *program, const Flag *flag) {
     program->flags[program->num_flags++] = flag;
 }
 
-// The program's own flags stand between those about training and those about files.
+// The flags that the program adds come between those about training and those about files.
 static void add_flags(Program *program) {
     for (int i = 0; i < NUM_FLAGS; i++) {
         if (table[i].value == &given.data)
@@ -153,7 +153,7 @@ static void add_flags(Program *program) {
     }
 }
 
-// The value of a flag, as --help shows it. The text is replaced by the next call.
+// The value of a flag, as --help shows it. The next call replaces the text.
 static const char *value_text(const Flag *flag) {
     static char number[32];
     const void *value = flag->value;
@@ -184,7 +184,7 @@ static const char *value_text(const Flag *flag) {
 // ---- help ------------------------------------------------------------------------------------
 
 static bool is_shown(const Program *program, const Flag *flag) {
-    // A run that is quick anyway has nothing to leave out.
+    // A run that is quick anyway can leave nothing out.
     if (flag->value == &given.quick)
         return given.quick_means || is_listed(program->names, flag->name);
     char *hidden = xprintf("-%s", flag->name);
@@ -305,7 +305,7 @@ static void store(const Flag *flag, const char *text) {
 
 // ---- the words of the command line -----------------------------------------------------------
 
-// Whether a text and a word have the same letters, whatever stands between them.
+// Whether a text and a word have the same letters, whatever is between them.
 static bool same_letters(const char *text, const char *word) {
     for (;; text++, word++) {
         while (*text && !isalpha((unsigned char)*text)) text++;
@@ -315,8 +315,8 @@ static bool same_letters(const char *text, const char *word) {
     }
 }
 
-// --batch_size=64 and -batch-size are meant to be --batch-size, and --learning-rate the flag with
-// that as its help.
+// --batch_size=64 and -batch-size mean --batch-size, and --learning-rate means the flag with that
+// help.
 static const char *hint_for(const char *word, const Program *program) {
     for (int i = 0; i < program->num_flags; i++) {
         const Flag *flag = program->flags[i];
@@ -326,8 +326,8 @@ static const char *hint_for(const char *word, const Program *program) {
     return "--help lists the flags";
 }
 
-// Stores the values that the words give, and with --quick those that it stands for, except where
-// the words say otherwise.
+// Stores the values that the words give, and with --quick the values that it stands for, unless
+// the words give others.
 static void read_words(Program *program, int argc, char *argv[]) {
     for (int w = 1; w < argc; w++) {
         const char *word = argv[w], *value = strchr(word, '=');
@@ -352,7 +352,7 @@ static void read_words(Program *program, int argc, char *argv[]) {
     }
 }
 
-// What is about values makes no sense on devices that have none.
+// die_usage()s if the backend has too few devices, or if a flag needs values and it has none.
 static void check_backend(const Program *program) {
     bool has_curves = is_listed(program->names, "live"); // in --csv
     if (given.devices > MAX_COMPUTING && given.backend != BACKEND_MODEL)
@@ -370,7 +370,7 @@ static void check_backend(const Program *program) {
 
 // ---- a quick run -----------------------------------------------------------------------------
 
-// What --quick stands for ("--epochs 3 --train-size 64"), and what these flags are without it.
+// Finds what --quick stands for ("--epochs 3 --train-size 64"), and the values without it.
 static void find_quick(Program *program) {
     static char *words; // values point into it
     free(words);
@@ -411,8 +411,8 @@ static void say_quick(const Program *program) {
 
 // ---- machines --------------------------------------------------------------------------------
 
-// The text of the machine at hand, with so many devices. (What it measures are devices that
-// compute, side by side.)
+// The text of this computer as a machine with that many devices. (Only devices that compute can be
+// measured, side by side.)
 static char *measure_this(int devices) {
     BackendChoice choice = given.backend;
     if (choice == BACKEND_MODEL) choice = BACKEND_AUTO;

@@ -1,5 +1,5 @@
 // flags.h: the command line. The flags that chapters share are here. Each program says which of
-// them it has, and adds a table of its own. To read them, call book_begin() (book.h): it calls
+// them it has, and may add a table with more. To read them, call book_begin() (book.h), which calls
 // parse_flags().
 #ifndef FLAGS_H
 #define FLAGS_H
@@ -21,23 +21,23 @@ typedef enum {
 } FlagKind;
 
 // {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm's statistics", .choices = "local|sync"} is the
-// flag --bn M. Its value is stored in the variable bn, whose initial value is the default.
+// flag --bn M. Its value goes to the variable bn, whose initial value is the default.
 typedef struct Flag {
     const char *name;
     FlagKind kind;
     void *value;
     const char *argument, *help;
-    long least, most;      // integers
-    bool unbounded;        // integers: "inf" is the most
+    long least, most;      // of an integer
+    bool unbounded;        // "inf" means `most`
+    const char *counts;    // what the integer counts: "epochs"
     const char *choices;   // "star|sharded|ring|tree"
-    const char *otherwise; // what --help says of a value that the program chooses by itself
-    const char *counts;    // integers: what they count, "epochs"
+    const char *otherwise; // what --help shows if the program chooses the value
 } Flag;
 
 // The flags that chapters share: batch_size is the value of --batch-size. A text without a default
-// is NULL if it was not given.
+// is NULL until it is given.
 typedef struct Flags {
-    int devices; // 0: what the chapter does by itself
+    int devices; // 0: the chapter chooses
     BackendChoice backend;
     int threads;            // 0: all cores
     int threads_per_device; // 0: they share the cores
@@ -57,33 +57,33 @@ typedef struct Flags {
     const char *csv;  // NULL: DIR/PROGRAM.csv
     const char *out;
     bool predict; // see predict.h
-    // What the program says of itself.
-    const char *quick_means; // "--epochs 3 --seeds 4": what --quick stands for; NULL: see below
-    const char *next;        // "make run-05": what to run after this program
+    // What the program says about itself:
+    const char *quick_means; // what --quick stands for, "--epochs 3 --seeds 4"; NULL: see below
+    const char *next;        // what to run after this program: "make run-05"
     bool of_ranks;           // several processes may run it together
-    const Flag *own;         // its own flags, {0} last; NULL: it has none
+    const Flag *own;         // the flags that it adds, {0} last; NULL: none
 } Flags;
 
 // The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
 extern const Flags default_flags;
 
-// Reads the command line of a program that has the flags `names` ("devices lr epochs") and its own,
-// besides those that all programs have (see `all_have` in flags.c). Values are given as --lr 0.1 or
-// --lr=0.1. A wrong flag or value ends the program with status 2 before it does anything. So does a
-// flag that needs values (`about_values`) together with --backend model.
+// Reads the command line of a program that has the flags `names` ("devices lr epochs"), the flags
+// of `defaults.own`, and those that all programs have (`all_have` in flags.c). Values are given as
+// --lr 0.1 or --lr=0.1. A wrong flag or value ends the program with status 2 before it does
+// anything. So does --backend model with a flag that needs values (`about_values`).
 //
-// --help prints `about`, the flags that most people use, three examples and the other flags, each
-// with its default, or the value given earlier on the command line, and ends the program with
-// status 0. It leaves out a flag that changes nothing here: "-machine" among the names says so.
+// --help prints `about`, the flags that most people use, three examples and the other flags. Each
+// has its default beside it, or the value given earlier on the command line. Then the program ends
+// with status 0. "-machine" among the names hides --machine, because it changes nothing here.
 //
-// --quick is for classrooms: the run takes at most a minute on two free cores and still makes the
+// --quick is for classrooms. The run takes at most a minute on two free cores and still makes the
 // program's point. Flags on the command line win over those that it stands for. A line of output
 // says what is smaller than in the full run. A program with `quick` among its names does both
 // itself. If quick_means is NULL, the program is that quick anyway.
 //
-// --machine chooses the machine of the modelled clock (common/model/machine.h): by its name, by its
-// file, or `this` computer, which is measured first (machine_this()). `list` and `print:NAME` print
-// the built-in ones and the file of one, and end the program.
+// --machine chooses the machine of the modelled clock (common/model/machine.h) by its name or its
+// file. `this` is the computer at hand, which is measured first (machine_this()). `list` prints the
+// built-in machines, `print:NAME` the file of one, and both end the program.
 //
 // Also calls set_program_name(), catch_interrupts(), predict_enable() and devices_init(), and
 // starts the modelled clock of --machine.

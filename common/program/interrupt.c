@@ -1,4 +1,4 @@
-// interrupt.c: handlers of signals. They call only what POSIX allows in a handler.
+// interrupt.c: signal handlers. They call only what POSIX allows in a handler.
 #include "interrupt.h"
 #include "common/base/platform.h"
 #include "common/base/error.h"
@@ -25,7 +25,8 @@ static void write_line(const char *text) {
     (void)written;
 }
 
-// By the signal itself, because to shells and to make an exit status means something else.
+// Lets the signal itself end the program, because an exit status means something else to shells and
+// to make.
 static _Noreturn void end_at_once(int signal_number) {
     clean_up_before_dying();
     sigset_t only_this;
@@ -38,7 +39,7 @@ static _Noreturn void end_at_once(int signal_number) {
 }
 
 static void handle(int signal_number) {
-    // `timeout` and terminals may send one request twice in a row.
+    // `timeout` and terminals may send the same request twice in a row.
     const double ONE_REQUEST = 0.3;
     int error = errno;
     double now = seconds_now();
@@ -108,7 +109,7 @@ bool interrupted(void) {
     if (!stop && twice > patience)
         patience = twice < 3600 ? (sig_atomic_t)twice + 1 : 3600;
     else if (stop && !told)
-        alarm((unsigned)patience); // for the rest
+        alarm((unsigned)patience); // the time to end
     told = stop;
     return stop;
 }

@@ -1,10 +1,9 @@
 // interrupt.h: Ctrl-C, SIGTERM and SIGHUP end a program and leave nothing half-written.
 //
 // They end it at once, whatever it is doing, and the shell sees that a signal ended it. A training
-// loop that has something to keep calls finish_on_interrupt() before it begins and asks
-// interrupted() at each minibatch. The first signal then only makes that true. The program writes
-// what it has and returns EXIT_INTERRUPTED. A second signal ends it at once all the same, and so
-// does the time limit below.
+// loop calls finish_on_interrupt() when it has something to keep, and asks interrupted() at each
+// minibatch. The first signal then only makes that true, so the program can write what it has and
+// return EXIT_INTERRUPTED. A second signal still ends it at once, and so does the time limit below.
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 

@@ -1,6 +1,6 @@
 // lanes.h: the spans of a trace (common/device/trace.h) as files and pictures show them. To sort
-// them into a lane for each queue, call lanes_of(); to know what kind of work a span is, call
-// work_kind() for the spans of a lane, one after the other.
+// them into a lane for each queue, call lanes_of(). To know the kind of work of each span, call
+// work_kind() for one span of a lane after the other.
 #ifndef LANES_H
 #define LANES_H
 
@@ -14,7 +14,7 @@ typedef struct SpanSet {
     bool modelled; // on modelled_machine()
 } SpanSet;
 
-// The spans of one queue: one behind the other in their set, and in time.
+// The spans of one queue, which follow each other in their set, and in time.
 typedef struct Lane {
     const Device *device;
     bool communicates; // see TraceSpan
@@ -41,11 +41,11 @@ typedef enum {
 // "forward", "backward", "exchange", "load", "update", "read", "other"
 const char *work_kind_name(WorkKind kind);
 // If the span's label begins with one of these names, that is its kind. Otherwise the kind of a
-// copy follows from where it goes, and the kind of a kernel from its name. Where these do not tell,
-// it depends on the kind of the work `before` the span in its queue (WORK_OTHER for the first
-// span). A matrix product is backward after backward work, and otherwise forward. An addition, or a
-// copy within a device, has the kind of forward, backward or exchange work before it. Any other
-// kernel has the kind of forward or backward work before it.
+// copy follows from where it goes, and the kind of a kernel from its name. If these do not say, it
+// depends on the kind of the work `before` the span in its queue (WORK_OTHER for the first span). A
+// matrix product is backward after backward work, and otherwise forward. An addition, or a copy
+// within a device, has the kind of forward, backward or exchange work before it. Any other kernel
+// has the kind of forward or backward work before it.
 WorkKind work_kind(const TraceSpan *span, WorkKind before);
 // What is known besides the kind: the label without that name ("conv1" of "forward conv1"), or the
 // name of the work if there is no label.

@@ -7,8 +7,7 @@
 
 void modelled_begin(ModelledRun *run) {
     run->before = modelled_machine();
-    run->memory_before =
-        devices_limit_memory(INFINITY); // --memory limits the program's own devices
+    run->memory_before = devices_limit_memory(INFINITY); // --memory is about other devices
     trace_pause(!run->traced);
     autograd_close(); // the memory of other steps does not count
     modelled_clock_start(run->machine);

@@ -1,5 +1,5 @@
-// modelled_run.h: how long a step takes on a machine that need not be there. The clock that was
-// running before runs again afterwards, from zero.
+// modelled_run.h: how long a step takes on a machine that you do not need to have. The clock that
+// was running before runs again afterwards, from zero.
 //
 //     ModelledRun run = {.machine = machine, .k = 2, .warm_up = 1};
 //     modelled_begin(&run);
@@ -15,13 +15,13 @@
 #include "common/model/modelled_clock.h"
 
 typedef struct ModelledRun {
-    // To be given:
+    // Given by the caller:
     const Machine *machine;
     int k;
     int warm_up;           // steps before the one that is timed: the first ones allocate memory
     bool framework, ranks; // see modelled_clock.h
     bool traced;           // by a trace that begins here; other traces leave the run out
-    // What comes back: k devices without values, and the timed step.
+    // Returned: k devices without values, and the timed step.
     Device *devices[MAX_DEVICES];
     double seconds;
     // For modelled_run.c:

@@ -17,7 +17,7 @@ typedef struct Picture {
 Picture picture_new(int width, int height, Color background);
 void picture_free(Picture *picture);
 
-// What lies outside the picture is cut off, here and below.
+// What is outside of the picture is cut off, here and below.
 void picture_box(Picture *p, int x, int y, int width, int height, Color color);
 // A frame of the given thickness just inside that rectangle.
 void picture_frame(Picture *p, int x, int y, int width, int height, int thickness, Color color);
@@ -35,7 +35,7 @@ void picture_values(Picture *p, int x, int y, int zoom, const float *values, int
                     Color (*color_of)(float value));
 // 0 black .. 1 white
 Color gray(float value);
-// -1 blue .. 0 white .. 1 red, which those who cannot tell red from green can tell apart
+// -1 blue .. 0 white .. 1 red, which can be told apart without telling red from green
 Color diverging(float value);
 
 // Writes the PNG, whole or not at all; die()s if that fails.

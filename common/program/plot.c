@@ -34,7 +34,7 @@ char *plot_script(const char *name) {
 
 // ---- gnuplot ---------------------------------------------------------------------------------
 
-// Polls, so that a gnuplot that hangs does not hold up a program that is to end.
+// Polls, so that a gnuplot that hangs cannot keep the program from ending.
 bool gnuplot_succeeded(Process gnuplot) {
     const double PATIENCE = 5;
     double deadline = INFINITY;
@@ -54,8 +54,8 @@ bool gnuplot_runs(char *arguments[]) {
 
 char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
 
-// (Ctrl-C does not reach gnuplot: the training that it stops still wants its last picture. With -d,
-// pictures do not depend on ~/.gnuplot.)
+// (Ctrl-C does not reach gnuplot, because a training that it stops still draws its last picture.
+// With -d, pictures do not depend on ~/.gnuplot.)
 Process gnuplot_start(const char *script, const char *const inputs[], const char *output) {
     enum { BEFORE_INPUTS = 4 };
     char *arguments[BEFORE_INPUTS + MOST_INPUTS + 2] = {"gnuplot", "-d", "-c", (char *)script};
@@ -72,8 +72,8 @@ Process gnuplot_start(const char *script, const char *const inputs[], const char
 
 // ---- whole PNGs ------------------------------------------------------------------------------
 
-// A PNG is 8 bytes that say so, then chunks: length (big-endian), type, so many bytes of data, and
-// the CRC of type and data. The first is IHDR, the last IEND, which is empty.
+// A PNG begins with 8 fixed bytes. Chunks follow: length (big-endian), type, data of that length,
+// and the CRC of type and data. The first chunk is IHDR, the last IEND, which is empty.
 
 static bool read_number(FILE *file, uint32_t *number) {
     uint8_t b[4];

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include "common/base/platform.h"
 
-// plot_draw("run.png", "allreduce.gp", "run.csv"): draws, and waits for it. The PNG is whole or not
-// there. Returns whether it was drawn; where that cannot be, warns once and says that the figures
-// are in the first input.
+// plot_draw("run.png", "allreduce.gp", "run.csv") draws, and waits for it. The PNG is whole or not
+// there. Returns whether it was drawn. If it was not, a warning says that the figures are in the
+// first input.
 #define plot_draw(png, script, ...)                                                                \
     plot_draw_from((png), (script), (const char *const[]){__VA_ARGS__, (void *)0})
 bool plot_draw_from(const char *png, const char *script, const char *const inputs[]);
 
-// ---- the steps of that, for pictures that are drawn beside other work ------------------------
+// ---- the steps of that, to draw while other work goes on -------------------------------------
 
 // Where the script is: plots/NAME beside the program's folder, so that it is found from anywhere.
 // free() it.
@@ -34,18 +34,18 @@ Drawing plot_start(const char *png, const char *script, const char *const inputs
 // if there is none. Does nothing, and returns true, when nothing is being drawn.
 bool plot_finish(Drawing *drawing, const char *png, const char *figures);
 
-// The path in a form that gnuplot takes for a file whatever its name: < or | in front would be a
-// command to it, - its own input, ~ a home folder. free() it.
+// The path in a form that gnuplot takes for a file, whatever its name. (It takes a < or | in front
+// for a command, - for its input, ~ for a home folder.) free() it.
 char *plot_path(const char *path);
 // Starts gnuplot with a script, its inputs and any `output`; 0 if it could not be started.
 Process gnuplot_start(const char *script, const char *const inputs[], const char *output);
 // Whether it ended well.
 bool gnuplot_succeeded(Process gnuplot);
-// Runs it with these arguments (the first is "gnuplot"), silently. Whether it ended well.
+// Runs gnuplot silently with these arguments (the first is "gnuplot"). Whether it ended well.
 bool gnuplot_runs(char *arguments[]);
 
-// Whether a file is a whole PNG: each of its parts is as long as it says and has the checksum that
-// it says, and IEND is the last. (A program may write half of one and not notice.)
+// Whether a file is a whole PNG: each part has the length and the checksum that it claims, and the
+// last is IEND. (A program may write half of a PNG without noticing.)
 bool png_is_whole(const char *path);
 
 #endif

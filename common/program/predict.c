@@ -18,7 +18,7 @@ void predict_enable(bool enabled) {
 
 // ---- questions -------------------------------------------------------------------------------
 
-// A word that begins so says yes, or no.
+// Any word that begins with y says yes, and with n, no.
 static bool is_yes_no(const char *line, double *value) {
     *value = strncasecmp(line, "y", 1) == 0;
     return *value > 0 || strncasecmp(line, "n", 1) == 0;
@@ -33,9 +33,12 @@ static bool is_number(const char *line, double *value) {
 
 typedef bool Reads(const char *line, double *value);
 
-// Reads lines until one of them is an answer, or empty, or there are no more.
-static Prediction read_answer(const char *answer, Reads *reads) {
+static Prediction ask(const char *question, const char *answer, Reads *reads) {
     Prediction given = {false, 0};
+    if (!asks) return given;
+    putchar('\n');
+    say("Predict first. %s", question);
+    // Reads lines until one of them is an answer, or empty, or there are no more.
     char *line = NULL;
     size_t room = 0;
     for (bool again = true; again;) {
@@ -52,13 +55,6 @@ static Prediction read_answer(const char *answer, Reads *reads) {
     }
     free(line);
     return given;
-}
-
-static Prediction ask(const char *question, const char *answer, Reads *reads) {
-    if (!asks) return (Prediction){false, 0};
-    putchar('\n');
-    say("Predict first. %s", question);
-    return read_answer(answer, reads);
 }
 
 Prediction predict_first(const char *question) { return ask(question, "a number", is_number); }

@@ -1,4 +1,4 @@
-// predict.h: predict first, then measure. Before a table that matters a program asks what its
+// predict.h: predict first, then measure. Before a table that matters, a program asks what its
 // reader expects, and below the table it says how near that was. This needs --predict and a
 // terminal. Otherwise these functions ask and print nothing, so a pipe gets the same with and
 // without the flag.
@@ -14,13 +14,13 @@
 
 #include <stdbool.h>
 
-// What the reader expects. It is not given if nobody was asked, or there was no answer.
+// What the reader expects. `given` is false if nobody was asked, or there was no answer.
 typedef struct Prediction {
     bool given;
     double value; // yes: 1, no: 0
 } Prediction;
 
-// Whether questions are asked: parse_flags() says so.
+// Whether questions are asked. parse_flags() calls it.
 void predict_enable(bool asks);
 
 // Asks for a number, in the unit that the question names, or for yes or no. An empty line is no

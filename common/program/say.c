@@ -18,13 +18,13 @@ static int width(const char *text, size_t bytes) {
 
 int columns_of(const char *text) { return width(text, strlen(text)); }
 
-// Prints one line of the text, without its end. Where it is too long it goes on below.
+// Prints one line of the text, which goes on below if it is too long.
 static void wrap(const char *text, size_t bytes) {
     const char *end = text + bytes;
     int indent = (int)strspn(text, " "), column = indent;
     const char *word = text + indent;
     printf("%*s", indent, "");
-    if (strncmp(word, "- ", 2) == 0) indent += 2; // what follows stands below the item's text
+    if (strncmp(word, "- ", 2) == 0) indent += 2; // its other lines begin below the item's text
     while (word < end) {
         size_t length = strcspn(word, " \n"), spaces = strspn(word + length, " ");
         int columns = width(word, length);

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-// Prints a paragraph, as printf would, on stdout: with lines of at most 80 columns, broken at
-// spaces. Spaces at its beginning indent all of its lines; a "\n" in it begins a new line. A line
+// Prints a paragraph on stdout, as printf would, but in lines of at most 80 columns, broken at
+// spaces. Spaces at its beginning indent all of its lines. A "\n" in it begins a new line. A line
 // end follows the last line.
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -13,8 +13,8 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // bytes.)
 int columns_of(const char *text);
 
-// Prints "  ok: STATEMENT" if the statement holds; ends the program with an error if it does not.
-// For what a program demonstrates; what its own code must see to is CHECK()ed (error.h).
+// Prints "  ok: STATEMENT" if the statement holds, and otherwise ends the program with an error. It
+// is meant for what a program demonstrates. Mistakes in the code are for CHECK() (error.h).
 void say_checked(bool holds, const char *statement);
 
 #endif

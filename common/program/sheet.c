@@ -10,8 +10,8 @@
 
 // ---- text in XML -----------------------------------------------------------------------------
 
-// How many bytes the character has that begins here; 0: these bytes are no UTF-8, or no character
-// that XML allows.
+// How many bytes the character at this place has. 0 if they are no UTF-8, or no character that XML
+// allows.
 static int character_length(const unsigned char *at) {
     int length = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
     if (at[0] > 0xF4 || (at[0] < 0x20 && at[0] != '\t')) return 0;
@@ -24,8 +24,8 @@ static int character_length(const unsigned char *at) {
     return overlong || surrogate || beyond || no_character ? 0 : length;
 }
 
-// Bytes that are no text become question marks: a name may hold any bytes, and one that XML does
-// not allow would make the whole file unreadable.
+// Bytes that are no text become question marks. A name may hold any bytes, and a single one that
+// XML does not allow would make the whole file unreadable.
 static void write_text(FILE *out, const char *text) {
     while (*text) {
         int length = character_length((const unsigned char *)text);

@@ -1,4 +1,4 @@
-// table.c: prints each value as soon as it is there, with the width and the unit of its column, and
+// table.c: prints each value as soon as it is known, with the width and the unit of its column, and
 // writes it to the CSV in full.
 #include "table.h"
 #include "common/base/error.h"
@@ -22,7 +22,7 @@ static double times_of(const char *unit) {
     return 1;
 }
 
-// "-12345.6" becomes "-12,345.6". Four digits are easily read as they are.
+// "-12345.6" becomes "-12,345.6". Four digits are easy to read without a comma.
 static void separate_thousands(char *text) {
     char *first = text + (*text == '-');
     size_t digits = strspn(first, "0123456789");
@@ -47,7 +47,7 @@ static void as_printed(const Column *c, double value, char *text, size_t size) {
     if (!c->bytes) separate_thousands(text);
 }
 
-// All digits that matter; of a float, as --lr is, those that were given.
+// All digits that matter. For a float, such as --lr, these are the digits that were given.
 static void as_written(double value, char *text, size_t size) {
     snprintf(text, size, "%.6g", value);
     if (strtof(text, NULL) != value)

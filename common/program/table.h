@@ -17,23 +17,23 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-// A column without a title is not printed, one without `csv` is not in the CSV. What is no finite
-// number, and an empty text, is printed as "-". By default a column has whole numbers.
+// A column without a title is not printed. A column without `csv` is not in the CSV. An empty text,
+// and a number that is not finite, are printed as "-". By default a column has whole numbers.
 typedef struct Column {
     const char *title;
     const char *csv;  // its name there; values are written in full
     const char *unit; // "ms": values are seconds, and the table prints milliseconds; see table.c
-    int text;         // texts, aligned on the left, of at most so many characters
-    int width;        // or numbers of at most so many characters; 0: 7
+    int text;         // texts, aligned on the left; the most characters that they have
+    int width;        // or numbers; the most characters that they have; 0: 7
     int decimals;     // digits after the point;
     int digits;       // or significant digits
     bool bytes;       // or "64 KiB"
     bool modelled;    // not printed with --machine none, when no time is modelled
-    int count;        // so many columns, with a "%d" in title and csv: for each number of `of`, or,
-    const int *of;    // if that is NULL, from 0
+    int count;        // this many columns, with a "%d" in title and csv: each number of `of`, or,
+    const int *of;    // if that is NULL, 0, 1, ..
 } Column;
 
-// The usual ones, for short; what else there is to say follows: FIXED("a step", 2, .unit = "ms").
+// Short forms of the usual ones. Other members may follow: FIXED("a step", 2, .unit = "ms").
 #define WORDS(name, most, ...)                                                                     \
     { .title = (name), .text = (most), __VA_ARGS__ }
 #define WHOLE(name, ...)                                                                           \
@@ -54,14 +54,15 @@ typedef struct Table {
     } columns[MOST_COLUMNS];
 } Table;
 
-// Writes the head of the CSV. TABLE(NULL, ..) is printed only; TABLE(csv, ..) without titles is
-// written only.
+// Writes the head of the CSV. TABLE(NULL, ..) is only printed. TABLE(csv, ..) without titles is
+// only written.
 #define TABLE(csv, ...) table_begin((csv), (const Column[]){__VA_ARGS__, {.count = -1}})
 Table table_begin(FILE *csv, const Column *columns);
-// Prints the head: at once, or once more, above the next rows. The first row sees to it by itself.
+// Prints the head now, to have it before the first row is known, or once more. Otherwise the first
+// row prints it.
 void table_head(Table *t);
 
-// Fill the next columns; a row ends with the last one. A text may stand among numbers, too.
+// Fill the next columns. A row ends with the last one. A text may be in a column of numbers, too.
 void table_text(Table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define table_numbers(t, ...)                                                                      \
     table_add_numbers((t), sizeof((double[]){__VA_ARGS__}) / sizeof(double),                       \

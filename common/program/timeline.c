@@ -6,7 +6,6 @@
 #include "common/base/error.h"
 #include "sheet.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,34 +13,28 @@
 
 // ---- what is drawn ---------------------------------------------------------------------------
 
-// The last training's second step that is in the trace, else its first; 0 if there is no training.
-static long step_to_show(const SpanSet *set, int *training) {
-    long first = LONG_MAX, second = LONG_MAX;
-    *training = 0;
-    for (int i = 0; i < set->count; i++)
-        if (set->spans[i].training > *training) *training = set->spans[i].training;
-    if (*training == 0) return 0;
+// The first step of the training that comes after `step`; 0: none.
+static long step_after(const SpanSet *set, int training, long step) {
+    long next = 0;
     for (int i = 0; i < set->count; i++) {
-        long step = set->spans[i].step;
-        if (set->spans[i].training != *training || step == first) continue;
-        if (step < first) {
-            second = first;
-            first = step;
-        } else if (step < second) {
-            second = step;
-        }
+        const TraceSpan *span = &set->spans[i];
+        bool comes_after = span->training == training && span->step > step;
+        if (comes_after && (next == 0 || span->step < next)) next = span->step;
     }
-    return second < LONG_MAX ? second : first < LONG_MAX ? first : 0;
+    return next;
 }
 
 Timeline timeline_of(SpanSet set) {
-    int training;
-    long step = step_to_show(&set, &training);
+    int training = 0; // the last one; 0: none
+    for (int i = 0; i < set.count; i++)
+        if (set.spans[i].training > training) training = set.spans[i].training;
+    long first = training > 0 ? step_after(&set, training, 0) : 0;
+    long second = first > 0 ? step_after(&set, training, first) : 0;
+    long step = second > 0 ? second : first;
     Timeline t = {.set = set, .start = INFINITY, .end = 0};
     for (int i = 0; i < set.count; i++) {
         const TraceSpan *span = &set.spans[i];
-        if (span->step != step && step > 0) continue;
-        if (span->training != training && step > 0) continue;
+        if (step > 0 && (span->step != step || span->training != training)) continue;
         t.start = fmin(t.start, span->start);
         t.end = fmax(t.end, span->end);
     }
@@ -62,7 +55,7 @@ Timeline timeline_of(SpanSet set) {
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, IDLE = {238, 238, 238},
                    GRID = {205, 205, 205};
 
-// Readers who cannot tell red from green can tell these apart, also in print without colors.
+// These can be told apart without telling red from green, and in print without colors.
 static const struct {
     const char *text;
     Color color;
@@ -88,7 +81,7 @@ enum {
     SEAM = 2, // between two pieces of work
     BELOW = 34,
     AXIS = 90,
-    MOST_LANES = 64, // of one timeline; more would make a picture that nobody can look at
+    MOST_LANES = 64, // of one timeline; nobody can look at a picture with more
 };
 
 static int pixel_at(const Axis *axis, double seconds) {
@@ -141,8 +134,8 @@ static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, i
     free(bars);
 }
 
-// Returns how many spans from the i-th on belong together: they have one label and follow each
-// other closely. Without a label each is by itself.
+// Returns how many spans from number i on make one piece, because they have the same label and
+// follow each other closely. A span without a label is a piece alone.
 static int length_of_piece(const Lane *lane, int i, double close) {
     const TraceSpan *first = &lane->spans[i];
     int n = 1;
@@ -153,7 +146,7 @@ static int length_of_piece(const Lane *lane, int i, double close) {
     return n;
 }
 
-// The pieces of a lane that are at least so many pixels wide; free() them.
+// The pieces of a lane that are at least `narrowest` pixels wide; free() them.
 static int pieces_of(const Lane *lane, const Axis *axis, int narrowest, Bar **pieces) {
     int num_pieces = 0;
     WorkKind kind = WORK_OTHER;
@@ -200,8 +193,8 @@ typedef struct Row {
     Axis axis;
 } Row;
 
-// How much is drawn one by one. In a PNG everything could be, but an SVG of hundreds of thousands
-// of bars is slow to show, and larger than the page that it is on.
+// How much is drawn piece by piece. A PNG could show everything, but an SVG of hundreds of
+// thousands of bars is slow to show, and larger than the page that it is on.
 typedef struct Detail {
     int level;     // of bars (bars.h)
     int narrowest; // piece, in pixels
@@ -230,8 +223,8 @@ static Detail most_detail(const Row rows[], int n) {
 
 enum { NAME = 26 }; // height of a lane's name
 
-// Where no queue communicates, the device's name says it all: "cpu:0", and on another machine,
-// whose devices are not ours, "device 0". free() it.
+// Where no queue communicates, the device's name is enough: "cpu:0", or "device 0" on another
+// machine, whose devices are not ours. free() it.
 static char *name_of_lane(const Row *row, int l) {
     for (int i = 0; i < row->n; i++)
         if (row->lanes[i].communicates) return lane_name(&row->lanes[l]);
@@ -266,7 +259,7 @@ static int draw_legend_entry(Sheet *sheet, int x, int y, const char *text, Color
     return x + 40 + sheet_text(sheet, x + 40, y, 24, text, BLACK) + 44;
 }
 
-// The kinds that occur, in lanes that are left out, too.
+// The kinds of work that occur, even if only in lanes that are left out.
 static void draw_legend(Sheet *sheet, int x, int y, const Row rows[], int n) {
     bool occurs[NUM_WORK_KINDS] = {false};
     for (int i = 0; i < n; i++)
@@ -289,7 +282,7 @@ static double mark_every(double length) {
     return step;
 }
 
-// From `top` to `bottom`, for the longest timeline, which begins at 0.
+// The axis of the longest timeline, which begins at 0, and its grid from `top` to `bottom`.
 static void draw_axis(Sheet *sheet, int top, int bottom, const Axis *axis, const char *since) {
     TimeUnit unit = time_unit(axis->end);
     int left = (int)axis->left, width = WIDTH - left - RIGHT;
@@ -317,7 +310,7 @@ static int sharing_scale(const Row rows[], int n) {
 }
 
 static double longest_of(const Row rows[], int n) {
-    double longest = 1e-9; // where nothing takes any time there is a scale, too
+    double longest = 1e-9; // a scale is needed even if nothing takes any time
     for (int i = 0; i < n; i++) longest = fmax(longest, rows[i].t->end - rows[i].t->start);
     return longest;
 }

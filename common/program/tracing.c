@@ -1,5 +1,5 @@
-// tracing.c: writes the files of --trace and --timeline: what all devices did, in the time that was
-// measured here and in that of the modelled machine.
+// tracing.c: writes the files of --trace and --timeline. They show what all devices did, in
+// measured time and in the time of the modelled machine.
 #include "timeline.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A pipe gets the file alone: what else is printed may go there, too.
+// Says nothing of a pipe, because this line might go into the same pipe.
 static void say_where(const char *what, const char *path) {
     if (!is_written_directly(path)) printf("%s: %s\n", what, path);
 }

@@ -1,4 +1,4 @@
-// training.c: the loop over epochs and minibatches, and what is printed of it.
+// training.c: the loop over epochs and minibatches, and what it prints.
 #include "training.h"
 #include "common/base/platform.h"
 #include "common/base/error.h"

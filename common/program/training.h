@@ -1,8 +1,7 @@
-// training.h: what every training does besides training. It counts steps and epochs, waits for the
-// losses, logs them and stops if one is not finite, shows how far it is, prints a line and adds a
-// point to the curves after each epoch, tells a trace where steps begin, and comes to an orderly
-// end when it is interrupted. To train, write two functions, a step and the accuracy, and call
-// train_epochs().
+// training.h: the loop over epochs and minibatches. It waits for the losses, logs them, and stops
+// if one is not finite. It shows how far it is, and tells a trace where steps begin. After each
+// epoch it prints a line and adds a point to the curves. When interrupted, it comes to an orderly
+// end. To train, write two functions, a step and the accuracy, and call train_epochs().
 //
 //     Training t = {.flags = &flags, .iter = train_iter, .devices = devices, .k = k, .lr = lr,
 //                   .step = step, .accuracy = accuracy, .context = &what_both_need, ..};
@@ -18,7 +17,7 @@
 #include "common/device/timer.h"
 
 typedef struct Training {
-    // To be given:
+    // Given by the caller:
     const Flags *flags; // --epochs, --steps, --log-loss
     Animator *animator;
     LossLog *log;
@@ -28,12 +27,12 @@ typedef struct Training {
     float lr;
     // Enqueues the work of a minibatch: losses[i] is the summed loss on device i.
     void (*step)(struct Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]);
-    // Of an epoch that has been trained; NaN if that was interrupted.
+    // Evaluates after each epoch; NaN if that was interrupted.
     double (*accuracy)(struct Training *t);
-    void (*whole_epoch)(struct Training *t); // when a whole one has ended; or NULL
+    void (*whole_epoch)(struct Training *t); // after each epoch that is complete; may be NULL
     void *context;                           // for these three
-    // Where it begins, if not at the start of the first epoch; then, where it is:
-    int epoch;  // the one that is trained, from 0
+    // Where the training is. A training that goes on begins elsewhere than at 0.
+    int epoch;  // from 0
     long steps; // minibatches done
     // What is known so far:
     bool no_values; // the devices only tell the time
@@ -53,18 +52,17 @@ typedef struct Training {
     Progress progress;
 } Training;
 
-// The number of minibatches of a whole training of --epochs and --steps, with so many per epoch.
+// The number of minibatches that --epochs and --steps ask for, with `batches` in each epoch.
 long training_steps(const Flags *flags, int batches);
 
-// Each epoch trains with all minibatches, is evaluated, and prints its line; --steps may end within
-// one, and with --steps 0 the network is only evaluated. At the end, or if interrupted(), prints
-// what there is to say. If the mean loss of a minibatch is not finite, writes the log of the losses
-// before it and die()s.
+// Each epoch trains with all minibatches, evaluates, and prints a line. --steps may end within an
+// epoch, and --steps 0 only evaluates. At the end, or if interrupted(), prints the result. If the
+// mean loss of a minibatch is not finite, writes the log of the losses before it and die()s.
 void train_epochs(Training *t);
 
 // Prints how many times as long an epoch took in the second of two runs as in the first, measured,
-// and returns it. If the epochs of a run differ by more than the runs, or there are fewer than
-// five epochs, it says that this is too noisy to compare, and returns NAN.
+// and returns it. If the epochs of one run differ by more than the runs do, or there are fewer than
+// five, says that this is too noisy to compare, and returns NAN.
 double compare_epochs(const Training *one, const Training *two);
 
 #endif
