@@ -1,7 +1,7 @@
 // safetensors.h: named tensors in a file, in the format that PyTorch users know
-// (huggingface/safetensors). It has 8 bytes with the little-endian length of the header, a JSON
-// header
-// {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..}, and the raw numbers.
+// (huggingface/safetensors). A file has three parts: 8 bytes with the little-endian length of the
+// header; the header in JSON, {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin,
+// end]}, ..}; and the raw numbers.
 //
 // To write tensors, call safetensors_save(); to read them back, safetensors_load(). To look into a
 // file that you know nothing about, call safetensors_open(). For a network, call save_parameters()

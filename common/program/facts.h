@@ -38,7 +38,7 @@ typedef struct Group {
 } Group;
 
 extern const Part parts[];   // in cases.c; the last is {0}
-extern const Group groups[]; // also
+extern const Group groups[]; // as above
 
 // The part of a fact that counts for `part`, but only if the hand-in has the points of `other`, an
 // earlier part. A mistake there would show here, too, and should not cost points twice.

@@ -35,7 +35,7 @@ void picture_values(Picture *p, int x, int y, int zoom, const float *values, int
                     Color (*color_of)(float value));
 // 0 black .. 1 white
 Color gray(float value);
-// -1 blue .. 0 white .. 1 red, which can be told apart without telling red from green
+// -1 blue .. 0 white .. 1 red, which readers who confuse red and green can tell apart
 Color diverging(float value);
 
 // Writes the PNG, whole or not at all; die()s if that fails.

@@ -55,7 +55,7 @@ Timeline timeline_of(SpanSet set) {
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30}, IDLE = {238, 238, 238},
                    GRID = {205, 205, 205};
 
-// These can be told apart without telling red from green, and in print without colors.
+// These can be told apart by readers who confuse red and green, and in print without colors.
 static const struct {
     const char *text;
     Color color;
