@@ -276,7 +276,7 @@ static void train_with_values(Notebook *book, const Machine *machine) {
     name_modelled_outputs(machine);
     book_check_outputs();
     if (num_gpus() == 0) warn_if_cpu_is_slow();
-    book->animator = animator_new(csv, png, "training_curves.gp", flags->live);
+    book->animator = animator_new(csv, png, flags->live);
     if (flags->devices == 0)
         train_on_one_and_on_two(book, flags->batch_size, flags->lr);
     else

@@ -355,7 +355,7 @@ static void prepare(void) {
     nb.test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     const char *csv = book_csv(".csv"), *png = book_output(".png");
     book_check_outputs();
-    nb.animator = animator_new(csv, png, "training_curves.gp", flags->live);
+    nb.animator = animator_new(csv, png, flags->live);
     nb.net = resnet18(FASHION_MNIST_CLASSES, 1);
     initialize(nb.net, flags->seed);
     open_start(&nb);

@@ -334,7 +334,7 @@ struct DataIter {
     Condition progress; // for the host: a batch is ready, or the thread stopped filling
     int batches;        // of this epoch; 0 before the first
     int released, taken, filled;
-    bool started, filling, quit;
+    bool filling, quit;
 };
 
 int data_iter_batches(const DataIter *iter) {
@@ -398,13 +398,12 @@ void data_iter_start(DataIter *iter, int epoch) {
         random_order(iter->order, iter->data->count, iter->seed, STREAM_SHUFFLE + (uint32_t)epoch);
     iter->batches = data_iter_batches(iter); // ..until here
     iter->released = iter->taken = iter->filled = 0;
-    iter->started = true;
     condition_wake_one(&iter->work);
     mutex_unlock(&iter->lock);
 }
 
 bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y) {
-    CHECK(iter->started, "call data_iter_start() at the start of an epoch");
+    CHECK(iter->batches > 0, "call data_iter_start() at the start of an epoch");
     synchronize_host_reads(); // copies out of the minibatch that is given back now
     mutex_lock(&iter->lock);
     iter->released = iter->taken;

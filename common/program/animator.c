@@ -32,7 +32,7 @@ static void show_live(Animator *a) {
     if (a->window) {
         fprintf(a->window, "call sprintf('%%s', script) curves 'window'\n");
         if (fflush(a->window) == 0) return;
-        pipe_close(a->window); // the window was closed: go on without
+        pipe_close(a->window); // its user has closed it
         a->window = NULL;
         return;
     }
@@ -71,14 +71,14 @@ static FILE *open_window(const Animator *a) {
 
 // ---- the interface ---------------------------------------------------------------------------
 
-Animator *animator_new(const char *csv, const char *png, const char *script, bool live) {
+Animator *animator_new(const char *csv, const char *png, bool live) {
     Animator *a = xcalloc(1, sizeof *a);
     a->csv = xstrdup(csv);
     a->png = xstrdup(png);
     char *beside = xprintf("%s.csv", png);
     a->curves = is_written_directly(csv) ? output_temporary(beside) : xstrdup(csv);
     free(beside);
-    a->script = plot_script(script);
+    a->script = plot_script("training_curves.gp");
     a->can_draw = plot_can_draw(a->script, "the curves go", csv);
     a->live = live && a->can_draw;
     if (a->live) a->window = open_window(a);

@@ -2,8 +2,8 @@
 // animator_new(), then animator_add() after each epoch (train_epochs() does that), and
 // animator_close().
 //
-// The figures go to a CSV file, from which gnuplot draws a PNG while the training goes on. Without
-// gnuplot you get a warning and the CSV.
+// The figures go to a CSV file, from which gnuplot draws a PNG (plots/training_curves.gp) while the
+// training goes on. Without gnuplot you get a warning and the CSV.
 #ifndef ANIMATOR_H
 #define ANIMATOR_H
 
@@ -11,10 +11,9 @@
 
 typedef struct Animator Animator;
 
-// Curves go to `csv` and to `png`. The gnuplot script is plots/`script`, beside the program's
-// folder. With `live` they are also shown while training: in a gnuplot window if there is a
-// display, and otherwise as text on stdout.
-Animator *animator_new(const char *csv, const char *png, const char *script, bool live);
+// Curves go to `csv` and to `png`. With `live` they are also shown while training: in a gnuplot
+// window if there is a display, and otherwise as text on stdout.
+Animator *animator_new(const char *csv, const char *png, bool live);
 
 // Adds a point to the curves; `epoch` may be a fraction. Writes the whole CSV
 // (devices,epoch,train_loss,test_acc,seconds) and starts to draw the picture.
@@ -24,7 +23,7 @@ void animator_add(Animator *animator, int devices, double epoch, double train_lo
 // The points so far, as rows of the CSV without its head. free() it.
 char *animator_rows(const Animator *animator);
 // Adds the points of such a text when a training goes on. They are drawn with the next point.
-// Returns false if the text is no such rows.
+// Returns false if the text is damaged.
 bool animator_restore(Animator *animator, const char *rows);
 
 // The last row with this number of devices, and the mean seconds of all such rows. Returns false if

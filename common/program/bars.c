@@ -1,4 +1,4 @@
-// bars.c: goes through the spans of a lane, and lets a bar grow while the next span belongs to it.
+// bars.c: goes through the spans of a lane. A bar grows while the next span belongs to it.
 #include "bars.h"
 #include "common/base/error.h"
 

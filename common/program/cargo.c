@@ -33,7 +33,7 @@ static void add_cargo(Queue *queue, const Device *to, const void *dst, const Dev
     Carried *c = xmalloc(sizeof *c);
     *c = (Carried){device_id(from), device_id(to), dst, bytes / sizeof(float)};
     if (!cargo[c->from]) cargo[c->from] = xcalloc(NUM_DEVICE_IDS, sizeof *cargo[c->from]);
-    queue_call(queue, weigh, c); // in the order of the queue: right behind the copy
+    queue_call(queue, weigh, c); // in the order of the queue, so right after the copy
 }
 
 void ledger_watch_cargo(void) {

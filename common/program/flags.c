@@ -418,7 +418,7 @@ static char *measure_this(int devices) {
     if (choice == BACKEND_MODEL) choice = BACKEND_AUTO;
     if (choice == BACKEND_INLINE) choice = BACKEND_CPU;
     devices_init(choice, given.threads);
-    // Without --devices it is not known yet how many will share the cores: the first has all.
+    // Without --devices it is not known yet how many will share the cores. The first gets all.
     int threads = given.threads_per_device;
     if (threads == 0) threads = num_threads() / (given.devices > 1 ? given.devices : 1);
     if (threads == 0) threads = 1;
@@ -455,7 +455,7 @@ static void start_clock(void) {
 Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
     Program program = {.path = argv[0], .about = about, .names = names};
     set_program_name(argv[0]);
-    setvbuf(stdout, NULL, _IOLBF, 0); // a line is seen when it is printed, in a pipe too
+    setvbuf(stdout, NULL, _IOLBF, 0); // each line is seen when it is printed, even in a pipe
     given = defaults;
     add_flags(&program);
     find_quick(&program);

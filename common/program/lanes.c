@@ -32,7 +32,7 @@ static const char *const names[NUM_WORK_KINDS] = {"forward", "backward", "exchan
 
 const char *work_kind_name(WorkKind kind) { return names[kind]; }
 
-// The kind whose name the label begins with; NUM_WORK_KINDS: none.
+// The kind with whose name the label begins; NUM_WORK_KINDS: none.
 static WorkKind kind_of_label(const char *label) {
     for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
         size_t length = strlen(names[kind]);

@@ -59,7 +59,7 @@ static const stbtt_fontinfo *font(void) {
     return &info;
 }
 
-// The next character of UTF-8 text; moves on.
+// Returns the next character of UTF-8 text, and moves on.
 static int next_character(const char **text) {
     int c = (unsigned char)*(*text)++;
     int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : c >= 0xC0 ? 1 : 0;
@@ -91,7 +91,7 @@ float picture_font_size(int height) {
     return scale_for(height) / stbtt_ScaleForMappingEmToPixels(font(), 1);
 }
 
-// Draws if p is not NULL; returns the width.
+// Draws the text, unless p is NULL. Returns its width.
 static int layout(Picture *p, int x, int y, int height, const char *text, Color color) {
     float scale = scale_for(height), at = (float)x;
     int before = 0, baseline = picture_baseline(y, height);

@@ -82,7 +82,7 @@ static bool read_number(FILE *file, uint32_t *number) {
     return true;
 }
 
-// Reads a chunk, which must be good, and sets its type.
+// Reads a chunk and its type. Returns false if it is damaged.
 static bool read_chunk(FILE *file, char type[4]) {
     uint8_t piece[4096];
     uint32_t left, expected;

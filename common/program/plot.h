@@ -19,7 +19,7 @@ bool plot_draw_from(const char *png, const char *script, const char *const input
 // Where the script is: plots/NAME beside the program's folder, so that it is found from anywhere.
 // free() it.
 char *plot_script(const char *name);
-// Whether gnuplot and the script are there. If not, warns: "no gnuplot: WHAT in FIGURES only".
+// Whether gnuplot and the script are there. If not, warns: "no gnuplot: WHAT to FIGURES only".
 bool plot_can_draw(const char *script, const char *what, const char *figures);
 
 // A picture that gnuplot is drawing.

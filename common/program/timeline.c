@@ -1,6 +1,6 @@
-// timeline.c: draws traces as pictures. In the PNG the work of a lane is columns of pixels, each
-// with the mean color of what was done in it; in the SVG it is bars (bars.h). Names, seams between
-// pieces of work, the legend and the axis are the same in both (sheet.h).
+// timeline.c: draws traces as pictures. The work of a lane is columns of pixels in the PNG, and
+// bars (bars.h) in the SVG. Names, seams between pieces of work, the legend and the axis are the
+// same in both (sheet.h).
 #include "timeline.h"
 #include "bars.h"
 #include "common/base/error.h"

@@ -43,7 +43,7 @@ static double train_minibatch(Training *t, const Tensor *X, const Tensor *y) {
     return loss;
 }
 
-// Trains with the minibatches of an epoch, unless --steps or an interruption ends it before.
+// Trains with the minibatches of an epoch. --steps or an interruption may end it earlier.
 static void train_epoch(Training *t) {
     double loss_sum = 0, modelled_before = t->timer.modelled_sum;
     long images = 0;
