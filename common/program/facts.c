@@ -39,13 +39,12 @@ long draw(long least, long most) {
 // One write() for each line. So it is in the file whatever happens next, and the lines of two
 // processes do not mix.
 __attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
-    char *line;
     va_list args;
     va_start(args, format);
-    int n = vasprintf(&line, format, args);
+    char *line = xvprintf(format, args);
     va_end(args);
     errno = ENOSPC; // if only a part can be written, write() gives no reason
-    if (n < 0 || write(file, line, (size_t)n) != n)
+    if (write(file, line, strlen(line)) != (ssize_t)strlen(line))
         die("--facts: a file where there is room", "%s: cannot be written: %s", path,
             strerror(errno));
     free(line);
