@@ -176,9 +176,8 @@ static void run(const void *group) {
     write_line("through\n");
 }
 
-// Says how the process of a group ended. The next call replaces the text.
-static const char *wait_for(Process child, int seconds) {
-    static char text[64];
+// Waits for the process of a group, and records how it ended.
+static void wait_for(Process child, int seconds) {
     bool late = false;
     int status;
     for (long ms = 0; !late && !process_has_ended(child, &status); ms += 2) {
@@ -186,14 +185,13 @@ static const char *wait_for(Process child, int seconds) {
         sleep_seconds(2e-3);
     }
     process_kill(child); // and what it started
-    if (late)
-        snprintf(text, sizeof text, "no end after %d seconds", seconds);
-    else if (status < 0)
-        snprintf(text, sizeof text, "crash: %s", strsignal(-status));
-    else
-        snprintf(text, sizeof text, "exit with status %d", status);
     if (!late && status == STATUS_MACHINE) exit(status);
-    return text;
+    if (late)
+        write_line("ended\tno end after %d seconds\n", seconds);
+    else if (status < 0)
+        write_line("ended\tcrash: %s\n", strsignal(-status));
+    else
+        write_line("ended\texit with status %d\n", status);
 }
 
 int facts_main(int argc, char *argv[]) {
@@ -205,8 +203,7 @@ int facts_main(int argc, char *argv[]) {
     for (const Group *g = groups; g->cases; g++) {
         state = strtoull(argv[3], NULL, 10) * 1000003u + (uint64_t)(g - groups);
         write_line("group\t%s\n", g->name);
-        Process child = process_fork(run, g);
-        write_line("ended\t%s\n", wait_for(child, g->seconds ? g->seconds : 10));
+        wait_for(process_fork(run, g), g->seconds ? g->seconds : 10);
     }
     return EXIT_SUCCESS;
 }
