@@ -23,7 +23,7 @@ static struct {
     int gpus, open;                  // GPUs; devices that are open
     int threads_per_device;          // 0: they share the cores
     Device *devices[NUM_DEVICE_IDS]; // by id; NULL if not open
-    Device *parents[NUM_DEVICE_IDS]; // in a child process: nothing is left that could free them
+    Device *parents[NUM_DEVICE_IDS]; // in a child process; kept, or they would count as leaks
     uint64_t frees;                  // of scratch memory, on devices that are closed
     double memory;                   // bytes of each device, see devices_limit_memory()
 } system_ = {.memory = INFINITY};
@@ -63,10 +63,12 @@ int num_gpus(void) {
     return system_.gpus;
 }
 
-// "cuda:0", or "cuda:0#1" for the second device on that GPU.
+// "cuda:0", or "cuda:0#1" for the second device on that GPU. (The remainders of 10000 and 100 tell
+// the compiler that the name has room.)
 static void name_device(Device *device, int number) {
-    int copy = device->backend == cuda_backend() ? number / system_.gpus : 0;
-    device->hardware = number - copy * system_.gpus;
+    bool is_gpu = device->backend == cuda_backend();
+    int copy = is_gpu ? number / system_.gpus : 0;
+    device->hardware = is_gpu ? number % system_.gpus : number;
     int length = snprintf(device->name, sizeof device->name, "%s:%d", device->backend->name,
                           device->hardware % 10000);
     if (copy > 0)
@@ -370,8 +372,8 @@ bool memory_still_there(MemoryStamp stamp) {
 Event device_record(Device *device) { return queue_record(current_queue(device)); }
 void device_wait(Device *device, Event event) { queue_wait(current_queue(device), event); }
 
-// Memory of a CPU device is host memory to a GPU. But the two queues cannot wait for each other, so
-// the host waits.
+// Between a CPU device and a GPU, for which the other's memory is host memory. Their queues cannot
+// wait for each other, so the host waits.
 static void copy_between_kinds(Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     bool to_gpu = to->backend != &cpu_backend;
     Device *gpu = to_gpu ? to : from;
