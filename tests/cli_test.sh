@@ -55,7 +55,7 @@ csv() { awk -F, -v header="$2" 'NR == 1 { bad = $0 != header; columns = NF; next
 curves() { csv "$1" devices,epoch,train_loss,test_acc,seconds; } # "1,1 1,2 .": of these devices and epochs
 expect_curves() { [ "$(curves "$1")" = "$2 ." ] || complain_of "expected the points $2" "$1"; }
 expect_losses() { [ "$(csv "$1" step,loss)" = "$(seq -s ' ' "$2") ." ] || complain_of "expected $2 losses" "$1"; }
-expect_pictures() { for kind in _filters _predictions ${gnuplot:+""}; do expect is_png "plots/$name$kind.png"; done; }
+expect_pictures() { for kind in _predictions ${gnuplot:+""}; do expect is_png "plots/$name$kind.png"; done; }
 no_leftovers() { [ -z "$(find . -name '*.tmp.*')" ]; }
 different() { [ -s "$1" ] && [ -s "$2" ] && ! cmp -s "$1" "$2"; }
 close() { # FILE FILE: the same steps, losses within 1e-4; and they move, so that this says something
@@ -103,7 +103,7 @@ done <<REFUSED
 1 65 --test-size 65
 1 text --load old
 1 nowhere/file --save nowhere/file
-2 outputs --save plots/${name}_filters.png
+2 outputs --save plots/${name}_predictions.png
 2 read --csv $out/data/t10k-labels-idx1-ubyte
 REFUSED
 verdict "the data, the parameters, the outputs: what cannot be is refused before any work"
@@ -173,7 +173,7 @@ expect_good
 expect_curves plots/$name.csv '1,1 1,2 2,1 2,2'
 expect_pictures
 expect [ "$(find plots -type f | wc -l)" -eq $((4 + ${gnuplot:+2}+0)) ]
-cp plots/${name}_filters.png ../whole.png
+cp plots/${name}_predictions.png ../whole.png
 verdict "without --devices: both runs, curves and pictures, and nothing else"
 
 # Names that gnuplot would take for a command, for its own input, for a home folder, for a terminal.
@@ -214,11 +214,11 @@ for flags in --help "--backend cpu $small --devices 1 --steps 1"; do
 done
 verdict "a reader that is gone, where SIGPIPE is ignored"
 
-cp old plots/${name}_filters.png
+cp old plots/${name}_predictions.png
 train --devices 1 --epochs 2 --csv /dev/full
 expect_error 1 '/dev/full.*No space'
 sleep 1 # a gnuplot that was left behind would write now
-expect cmp plots/${name}_filters.png old
+expect cmp plots/${name}_predictions.png old
 expect no_leftovers
 verdict "out of disk: a file while gnuplot draws"
 
@@ -293,7 +293,7 @@ for does in nothing 'exit 1' 'for png; do :; done; head -c 5000 ../whole.png >"$
     expect grep -q gnuplot "$err"
     expect_curves plots/$name.csv '1,1 1,2 1,3'
     expect cmp plots/$name.png old
-    expect is_png plots/${name}_filters.png
+    expect is_png plots/${name}_predictions.png
     expect no_leftovers
     verdict "a gnuplot that does $does: one warning, and all else is there"
 done
@@ -304,12 +304,12 @@ if [ ! "$gnuplot" ]; then
 else
     fresh
     cp old plots/$name.png
-    cp old plots/${name}_filters.png
+    cp old plots/${name}_predictions.png
     (ulimit -f 25 && train --devices 1 --steps 1) 2>/dev/null # 25 times 512 or 1024 bytes
     expect grep -q "^$name: gnuplot could not .* plots/$name.png" "$err"
-    expect grep -q "^$name: error: .*plots/${name}_filters.png: cannot write: File too large" "$err"
+    expect grep -q "^$name: error: .*plots/${name}_predictions.png: cannot write: File too large" "$err"
     expect cmp plots/$name.png old
-    expect cmp plots/${name}_filters.png old
+    expect cmp plots/${name}_predictions.png old
     expect no_leftovers
     verdict "out of disk: pictures, those that gnuplot draws and ours"
 

@@ -13,12 +13,27 @@
 //     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// `pass_to_the_right()` is one step: device i passes part (i + first) mod k, in the first step
-// parts 0, 1 and 2. The queues of the devices run side by side, so a device may copy only what its
-// left neighbour has finished. An *event* marks how far a queue has come, and `device_copy_after()`
-// waits for it (chapter 0). In the first two steps `received` has a place on each device for what
-// arrives, to be added. In the last two `received` is NULL, and what arrives replaces the device's
-// own part.
+// If all devices moved in lockstep, one step of the first half would be these lines:
+//
+//     for (int i = 0; i < k; i++) {
+//         int left = (i + k - 1) % k, part = (left + first) % k;
+//         data[i][part] += data[left][part];
+//     }
+//
+// Device i passes on part (i + first) mod k. For three devices:
+//
+// | step | `first` | device 0 passes | 1 passes | 2 passes | what arrives |
+// |-----:|--------:|-----------------|----------|----------|--------------|
+// |    1 |       3 | part 0          | part 1   | part 2   | is added     |
+// |    2 |       2 | part 2          | part 0   | part 1   | is added     |
+// |    3 |       4 | part 1          | part 2   | part 0   | is stored    |
+// |    4 |       3 | part 0          | part 1   | part 2   | is stored    |
+//
+// But the queues of the devices run side by side, each at its own pace. In step 2 device 2 may copy
+// ab0 only after device 1 has finished adding it up. An *event* marks how far a queue has come, and
+// `device_copy_after()` waits for it (chapter 0). That is all that `pass_to_the_right()` adds to
+// the lines above. In the first half `received` is a place on each device for what arrives. In the
+// second half it is NULL, and what arrives replaces the device's own part.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

@@ -7,14 +7,14 @@
 // ## get_params
 //
 // Training on several devices needs two operations. The first copies all parameters to a device and
-// attaches a gradient to each. A device computes only with what is in its own memory, so without
-// the parameters it could not evaluate the network.
+// attaches a gradient to each. A device computes only with what is in its own memory, so it needs
+// the parameters before it can evaluate the network.
 //
 // get_params.c:get_params
 //
-// As the book does, we try it on one device and print the bias `b1` of LeNet's first layer: 20
-// zeros. Its gradient is zero, too, because nothing has been computed yet. (Where there is no GPU,
-// `try_gpu()` gives a device on the CPU.)
+// As in the book (*Dive into Deep Learning*, "Data Synchronization"), we try it on one device and
+// print the bias `b1` of LeNet's first layer: 20 zeros. Its gradient is zero, too, because nothing
+// has been computed yet. (Without a GPU, `try_gpu()` returns a device on the CPU.)
 //
 // main.c:demonstrate_get_params
 
@@ -46,16 +46,16 @@ static void demonstrate_get_params(uint64_t seed) {
 
 // ## allreduce
 //
-// The second operation adds up a vector over all devices and leaves the sum on each of them. Its
-// name says both: a *reduce* makes one value of many, and *all* get it. In training the vector is a
-// gradient. The book (*Dive into Deep Learning*, here and below) lets device 0 do the work:
+// The second operation sums a vector over all devices and leaves the sum on each of them. Its name
+// says both: a *reduce* turns many values into one, and *all* devices get it. In training the
+// vector is a gradient. The book lets device 0 do the work:
 //
 // allreduce_star.c:allreduce_book
 //
 // The first loop copies one vector after the other to device 0 and adds it there. The second loop
-// sends the sum to all others. Device 0 is the *hub* of a *star*. As in the book, we try it with
-// ones on device 0 and twos on device 1. (`allreduce()` is the book's name. It calls the way that
-// `--allreduce` chooses; by default that is this star, but in pieces, see below.)
+// sends the sum to all other devices. Device 0 is the *hub* of a *star*. We try it as the book
+// does, with ones on device 0 and twos on device 1. (`allreduce()` is the book's name for it. It
+// calls the method that `--allreduce` chooses. The default is this star in pieces, see below.)
 //
 // main.c:demonstrate_allreduce
 
@@ -81,76 +81,75 @@ static void demonstrate_allreduce(void) {
 
 // ## Why the star is slow
 //
-// ![Star: device 0 receives three vectors and sends the sum three times. Meanwhile the links of the
-// others are mostly idle.](exchange:star "Devices 1, 2 and 3 send to device 0, which then sends to
-// all of them.")
+// The book has an example that you can work out in your head: four GPUs sum vectors of 160 MB, and
+// each GPU has a link of 16 GB/s, which can send and receive at the same time. Nothing else takes
+// time.
 //
-// The book has an example that you can work out in your head.
-//
-// main.c:ask_what_the_best_way_takes
-//
-// One vector needs 160 MB / (16 GB/s) = 10 ms. In the star, three vectors have to come in through
-// GPU 0's link, one after the other, and then the sum has to go out three times: 60 ms. Is the CPU
-// a better hub? All four vectors have to reach it through the one link that it has to the GPUs'
+// One vector needs 160 MB / (16 GB/s) = 10 ms. In the star, three vectors come in through GPU 0's
+// link, one after the other. Then the sum goes out three times. That takes 60 ms. Is the CPU a
+// better hub? All four vectors have to reach it through the one link that connects it to the GPUs'
 // switch, and the sum goes back four times: 80 ms.
 //
-// The book's remedy is to make each GPU the hub of a quarter of the vector. A quarter needs 2.5 ms.
-// Each GPU receives three of them, then it receives three finished quarters. All four links work at
-// the same time, in both directions: 2 x 3 x 2.5 = 15 ms.
+// The book's remedy is to make each GPU the hub of a quarter of the vector, which needs 2.5 ms on a
+// link. Each GPU receives three quarters to add up, and then three finished quarters. All four
+// links work at the same time, in both directions.
+//
+// main.c:ask_what_quarters_take
 //
 // behind/book_example.c:show_book_example
+//
+// FIGURE
 
-static Prediction ask_what_the_best_way_takes(void) {
+static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "
-                         "send and receive at the same time, and nothing else takes time. The "
-                         "book's star takes 60 milliseconds. How many does the best way take?");
+                         "send and receive at the same time, and nothing else takes time. The star "
+                         "takes 60 milliseconds. How many does it take if each GPU is the hub of a "
+                         "quarter?");
 }
 
 // ## Sharded: all devices work
 //
-// That remedy is our second way. Cut the vector of N bytes into k parts. Device j receives part j
-// from all others and adds it up; after this first half, called *reduce-scatter*, each device has
-// the sum of one part. In the second half, *all-gather*, each device collects the finished parts
-// from the others. With three devices, a0 being part 0 of device 0's vector, and S0 its sum over
-// all:
+// Quarters for four devices, k parts for k devices: this is the *sharded* method. Device j receives
+// part j from all others and adds it up. After this first half, called *reduce-scatter*, each
+// device has the sum of one part. In the second half, *all-gather*, each device collects the
+// finished parts from the others. Here are three devices, where a0 is part 0 of device 0's vector,
+// and S0 is its sum over all devices:
 //
 //     device    0   1   2        0   1   2        0   1   2
 //     part 0   a0  b0  c0   ->  S0  b0  c0   ->  S0  S0  S0
 //     part 1   a1  b1  c1   ->  a1  S1  c1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   ->  a2  b2  S2   ->  S2  S2  S2
 //
-// In each half, every device sends k-1 parts of N/k bytes. Together that makes $2 (k-1)/k \cdot N$
-// bytes, less than $2 N$ for any number of devices. The hub of a star sends $(k-1) N$.
+// In each half, every device sends k-1 parts of N/k bytes. Together that is $2 (k-1)/k \cdot N$,
+// less than $2 N$ for any number of devices. The hub of a star sends $(k-1) N$.
 //
-// Writing this is the book's exercise 3, so the code is not on this page. (It is in
+// No method can send less. For each number of the vector, k-1 values have to leave their device to
+// be added to others, and the finished sum has to reach k-1 devices. So the k devices together send
+// at least $2 (k-1) N$ bytes, and the busiest of them sends at least a k-th of that
+// [@patarasuk2009].
+//
+// Writing this method is the book's exercise 3, so the code is not on this page. (It is in
 // `allreduce_sharded.c`.)
 //
 // ## Ring: only neighbours talk
 //
-// In the sharded way each device talks to all others, so it needs a switch that carries all of this
-// at once, or a link between any two devices. Often there is neither. In a ring, each device sends
-// to its right neighbour only.
-//
-// ![Ring: six steps of a quarter of the vector, and in each step all devices
-// send.](exchange:ring "Four devices in a ring; in each of six steps each one sends to the next.")
+// In the sharded method each device talks to all others. That needs a switch which carries all of
+// these transfers at once, or a link between any two devices, and often there is neither. In a
+// ring, each device sends to its right neighbour only.
 //
 // allreduce_ring.c:pass_to_the_right
 //
 // allreduce_ring.c:allreduce_ring
 //
-// In each half, every device sends k-1 parts: the same number of bytes as in the sharded way. No
-// allreduce can do with fewer [@patarasuk2009].
+// In each half, every device sends k-1 parts, so the ring sends as few bytes as the sharded method.
 //
 // ## Tree: few steps
 //
-// Let us count transfers that have to wait for each other as *steps*. The star takes $2 (k-1)$
-// steps, because one link carries all vectors, one after the other. The ring takes as many. Each
+// Let us call transfers that have to wait for each other *steps*. The star takes $2 (k-1)$ steps,
+// because one link carries all vectors, one after the other. The ring takes the same number. Each
 // step costs the latency of a link, however short the vector is. A tree sums in pairs, then pairs
 // of pairs, and so on up to device 0; the sum goes back the same way. That takes only $2 \lceil
-// \log_2 k \rceil$ steps: on 1024 devices 20 instead of 2046. But whole vectors travel, not parts.
-//
-// ![Tree: whole vectors, in pairs side by side, there and back.](exchange:tree "1 sends to 0 and 3
-// to 2, then 2 to 0; then the sum goes back from 0 to 2, and to 1 and 3.")
+// \log_2 k \rceil$ steps: 20 instead of 2046 on 1024 devices. But whole vectors travel, not parts.
 //
 // allreduce_tree.c:allreduce_tree
 //
@@ -164,37 +163,46 @@ static Prediction ask_what_the_best_way_takes(void) {
 // - *Steps*: each takes the latency of a link.
 // - *Starts*: the CPU has to launch every copy and every addition, one after the other.
 //
-// The table has all three. The bytes were counted: every copy between devices is entered in a
-// *ledger*, and the program stops if the ledger differs from the formula on any device. The starts
-// were counted, too. (With several hosts, each starts the work of its own devices, and the table
-// has the host with most.) The times are modelled: a simulation goes through all that the program
-// enqueued and says what it would take on a stated machine (chapter 0), here a host with eight
-// A100, linked by NVLink.
+// |         | steps                          | the busiest device sends       | another device sends  | starts       |
+// |---------|--------------------------------|--------------------------------|-----------------------|--------------|
+// | star    | $2 (k-1)$                      | $(k-1) N$                      | $N$                   | $3 (k-1)$    |
+// | sharded | $2 (k-1)$                      | $2 (k-1)/k \cdot N$            | the same              | $3 k (k-1)$  |
+// | ring    | $2 (k-1)$                      | $2 (k-1)/k \cdot N$            | the same              | $3 k (k-1)$  |
+// | tree    | $2 \lceil \log_2 k \rceil$    | $\lceil \log_2 k \rceil N$    | $N$ or more           | $3 (k-1)$    |
+//
+// The program's table has all three for k = 4. The bytes are counted: every copy between devices is
+// entered in a *ledger*, and the program stops if the ledger differs from the formula on any
+// device. The starts are counted, too; they are those of this program, which copies and adds in
+// separate calls. (With several hosts, each starts the work of its own devices, and the table shows
+// the host with most starts.) The times are modelled: a simulation goes through all that the
+// program enqueued and says how long it would take on a stated machine (chapter 0), here a host
+// with eight A100, linked by NVLink.
 //
 // behind/four_ways.c:compare_four_ways
 //
-// All ways send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide. The
-// ring's devices send half as much as the star's hub, and they receive at the same time, so the
+// All methods send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide.
+// The ring's devices send half as much as the star's hub, and they receive at the same time, so the
 // ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
-// decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for each
-// other.)
+// decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for
+// neighbours.) On 4 devices of this machine, star and ring cross at about 2 MiB. LeNet's gradients
+// are shorter than that, which is why the star is the default here.
 //
-// "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums have the same
-// bits. But its devices wait for each other less often, and long vectors come in pieces of 4 MiB:
-// while device 0 adds one piece, the others already fetch the sum of the piece before.
+// "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums are
+// bit-identical. But its devices wait for each other less often, and long vectors come in pieces of
+// 4 MiB: while device 0 adds one piece, the others already fetch the sum of the piece before.
 //
-// ![Modelled: hosts of eight A100; from 8 to 16 devices, the network between hosts comes in. "Star"
-// sends whole vectors. Left: 4 devices. Middle: a short vector. The star has too many steps,
-// sharded and the ring too many starts, and only the tree has few of both. Right: a long one. The
-// star's hub sends more with each device.](plots/02_get_params_and_allreduce.png "Three panels, all
-// axes logarithmic. Left, the time on 4 devices against the size of the vector from 1 KiB to 64
+// ![Modelled: hosts of eight A100. From 8 to 16 devices the network between the hosts comes in.
+// "Star" sends whole vectors. Left: 4 devices. Middle: a short vector. The star has too many steps,
+// sharded and the ring too many starts, and only the tree has few of both. Right: a long vector.
+// The star's hub sends more with each device.](plots/02_get_params_and_allreduce.png "Three panels,
+// all axes logarithmic. Left, the time on 4 devices against the size of the vector from 1 KiB to 64
 // MiB: all curves are flat at first and then rise; for short vectors star and tree are lowest, for
 // long ones ring and sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others
 // rise in straight lines. Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 //
 // ## Bandwidth
 //
-// If N bytes are summed in the time t, the caller sees N/t. NVIDIA's benchmark
+// If summing N bytes takes the time t, the caller sees N/t. NVIDIA's benchmark
 // [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) calls this
 // *algbw*. You cannot compare it with the speed of a link, because more than N bytes moved: the
 // busiest device had to send at least $2 (k-1)/k \cdot N$. Hence
@@ -203,10 +211,10 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // behind/bandwidth.c:show_bandwidth
 //
-// In the run shown, the first row was measured on a CPU, whose devices have no links: they share
-// one memory. (That is why this chapter compares the four ways on a modelled machine.) The last row
-// is calculated from the formulas of NCCL, NVIDIA's library: it runs several rings at once, and it
-// adds while bytes arrive.
+// The first row was measured on a CPU, whose devices have no links because they share one memory.
+// (That is why this chapter compares the methods on a modelled machine.) The last row is calculated
+// with the formulas of NCCL, NVIDIA's library, which runs several rings at once and adds while
+// bytes arrive.
 //
 // ## Two silent mistakes
 //
@@ -223,8 +231,8 @@ static Prediction ask_what_the_best_way_takes(void) {
 //
 // A training step collects the gradients in a list and calls `allreduce` with it. Afterwards the
 // list has the sums, but each parameter still has its old gradient. So device 0 takes a step with
-// the gradient of the whole minibatch, and every other device with the gradient of its own part.
-// From then on the copies of the parameters, the *replicas*, drift apart.
+// the gradient of the whole minibatch, and every other device takes one with the gradient of its
+// own part. From then on the copies of the parameters, the *replicas*, drift apart.
 //
 // main.c:show_rebinding
 //
@@ -304,14 +312,14 @@ static void show_sharing(void) {
 
 // ## Summary
 //
-// - `get_params` gives each device its own copy of the parameters. `allreduce` gives each the sum
-//   of a vector over all devices. It writes into the tensors that it gets.
-// - All four ways move $2 (k-1) N$ bytes in all. In the star they all pass device 0. Sharded or
-//   in a ring, each device sends less than $2 N$.
-// - Long vectors: the bytes of the busiest device count, and sharded or the ring is best. Short
-//   vectors: starts and steps count, and with many devices the tree is best.
-// - After a step, all replicas must be equal to the bit. Compare them: that finds mistakes that no
-//   message reports.
+// - `get_params` gives each device its own copy of the parameters. `allreduce` gives each device
+//   the sum of a vector over all devices, and writes it into the tensors that it gets.
+// - All four methods move $2 (k-1) N$ bytes in all. In the star, all of them pass through device 0.
+//   In the sharded method and in the ring, each device sends less than $2 N$.
+// - For long vectors the bytes of the busiest device decide, and sharded or the ring is best. For
+//   short vectors starts and steps decide, and with many devices the tree is best.
+// - After a step, all replicas must be equal to the bit. Compare them, and you find mistakes that
+//   raise no error.
 //
 // ## Questions
 //
@@ -362,8 +370,8 @@ int main(int argc, char *argv[]) {
     } else {
         demonstrate_get_params(flags.seed);
         demonstrate_allreduce();
-        Prediction best = ask_what_the_best_way_takes();
-        predict_compare(best, show_book_example(), "ms");
+        Prediction quarters = ask_what_quarters_take();
+        predict_compare(quarters, show_book_example(), "ms");
         compare_four_ways(&figures, k, flags.seed);
         book_end_trace();
         if (many) model_up_to_1024_devices(&figures);

@@ -5,6 +5,93 @@
 #include "one_layer.h"
 #include "split_batch.h"
 
+// ## Divide once
+//
+// A minibatch of n rows is split over k devices, and device i gets $n_i$ of them. The loss of the
+// minibatch is the *mean* over all n rows. What should each device compute, so that k devices
+// together get the gradient that one device would get?
+//
+// Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Let device 0 have the first
+// two rows and device 1 the last one:
+//
+// - If each device *sums*, they get 3 and 6. Together that is 9, and 9 divided by 3 rows is 3.
+// - If each device *averages*, they get 1.5 and 6. The average of these two is 3.75.
+//
+// The second result is wrong, because the row with 6 counts as much as the other two together. So
+// each device computes $g_i$, the gradient of the *sum* of its losses. For a network with one
+// layer:
+//
+// one_layer.c:gradient_of_sum
+//
+// Add all $g_i$, then divide once, by n. (In training, chapter 2's `allreduce` adds them. Here the
+// host does it, so that you can see it.)
+//
+// main.c:sum_then_divide
+//
+// It is tempting to let each device compute the mean over its own rows, $m_i = g_i / n_i$, and then
+// to average these means:
+//
+// main.c:average_the_averages
+//
+// Means can be combined, but each needs its own weight:
+//
+// $$\frac{g_0 + \dots + g_{k-1}}{n} = \frac{n_0}{n}\, m_0 + \dots + \frac{n_{k-1}}{n}\, m_{k-1}$$
+//
+// An average of averages gives all of them the weight $1/k$, which is right only if all $n_i$ are
+// equal.
+
+static void sum_then_divide(const ShardGradient shards[], int k, int n, float gradient[]) {
+    for (int j = 0; j < NUM_GRADS; j++) {
+        gradient[j] = 0;
+        for (int i = 0; i < k; i++) gradient[j] += shards[i].g[j];
+        gradient[j] /= (float)n;
+    }
+}
+
+static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
+    for (int j = 0; j < NUM_GRADS; j++) {
+        gradient[j] = 0;
+        for (int i = 0; i < k; i++) gradient[j] += shards[i].g[j] / (float)shards[i].rows;
+        gradient[j] /= (float)k;
+    }
+}
+
+// ## How wrong is it?
+//
+// The table compares both results with the gradient that one device computes for all n rows. It
+// shows the largest difference, divided by the largest number in that gradient. An error of 1e-7 is
+// rounding.
+//
+// main.c:ask_whether_usable
+//
+// behind/checks.c:print_errors
+//
+// The sum is right every time. On 7 devices an image in a shard of 14 has the weight
+// $1/14 \cdot 1/7 = 1/98$ in the average of averages, and an image in a shard of 13 has $1/91$.
+// Each should have $1/96$. A device without rows computes 0/0, which is not a number (nan).
+//
+// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device. The last
+// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
+// rows, each framed in the color of one of seven devices and numbered. The colors follow one
+// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
+//
+// This mistake hides. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss curve you
+// would hardly notice an error of 0.3 %. But then k devices no longer compute what one computes,
+// and you can no longer test that they do. So in this book each device sums, and `sgd()` divides
+// once, by the size of the whole minibatch.
+//
+// ## If you use DDP
+//
+// PyTorch's DDP does average averages: it adds up the gradients of all processes and divides by
+// their number, W. This is correct as long as all shards are equal, and DDP's sampler makes them
+// equal: it repeats a few images until W divides their number. (Those images count twice, see
+// chapter 6.)
+//
+// With a sampler of your own, or with sentences of different lengths, shards are unequal. Then use
+// `reduction="sum"` and multiply each process's loss by W/n, where n counts the rows of all
+// processes; an `all_reduce` of the counts gives n. DDP divides by W, and what remains is the sum
+// divided by n.
+
 // ## Split the rows
 //
 // A minibatch is a tensor X with one row for each image, and a vector y with their labels. Each
@@ -12,14 +99,15 @@
 //
 // split_batch.c:split_batch
 //
-// X and y must have the same number of rows. Otherwise some image would be trained with a wrong
+// X and y must have the same number of rows. Otherwise some images would be trained with the wrong
 // label, and nothing later would notice. So the first line ends the program if they differ.
 //
 // Which rows does device i get? `equal_range()` decides:
 //
 // common/base/range.h:equal_range
 //
-// The book tries it on a 4 x 5 matrix and two devices. (The labels here are just row numbers.)
+// The book (*Dive into Deep Learning*, "Distributing Data") tries it on a 4 x 5 matrix and two
+// devices. The labels here are just row numbers:
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -42,84 +130,13 @@ static void split_a_matrix(void) {
 //
 // behind/checks.c:print_sizes
 //
-// An empty shard does no harm: the sum over no rows is zero, and so is its gradient.
-
-// ## Divide once
-//
-// The loss of a minibatch is the *mean* over its n rows. But device i sees only its own $n_i$ rows.
-// What should each device compute, so that k devices together get the gradient that one device
-// would get?
-//
-// Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Let device 0 have the first
-// two rows and device 1 the last one:
-//
-// - If each device *sums*, they get 3 and 6. Together that is 9, and divided by 3 rows it is 3.
-// - If each device *averages*, they get 1.5 and 6. The average of both is 3.75.
-//
-// The second result is wrong, because the row with 6 counts as much as the other two together. So
-// each device computes $g_i$, the gradient of the sum of its losses. Here it is for a network of
-// one layer:
-//
-// one_layer.c:gradient_of_sum
-//
-// Add all $g_i$, then divide once. (In training chapter 2's `allreduce` does the addition; here the
-// host does, so that you see it.)
-//
-// $$\frac{g_0 + \dots + g_{k-1}}{n}$$
-
-static void sum_then_divide(const ShardGradient shards[], int k, int n, float gradient[]) {
-    for (int j = 0; j < NUM_GRADS; j++) {
-        gradient[j] = 0;
-        for (int i = 0; i < k; i++) gradient[j] += shards[i].g[j];
-        gradient[j] /= (float)n;
-    }
-}
-
-// It is tempting to let each device compute the mean over its own rows, $m_i = g_i / n_i$, and then
-// to average these means:
-//
-// $$\frac{m_0 + \dots + m_{k-1}}{k}$$
-
-static void average_the_averages(const ShardGradient shards[], int k, float gradient[]) {
-    for (int j = 0; j < NUM_GRADS; j++) {
-        gradient[j] = 0;
-        for (int i = 0; i < k; i++) gradient[j] += shards[i].g[j] / (float)shards[i].rows;
-        gradient[j] /= (float)k;
-    }
-}
-
-// main.c:ask_whether_usable
-//
-// The table compares both with the gradient that one device computes for all n rows. It shows the
-// largest difference, divided by the largest number in that gradient. 1e-7 is rounding.
-//
-// behind/checks.c:print_errors
-//
-// The sum is right every time. The average of averages is right only if all shards are equal, as
-// with 96 rows on 4 devices. On 7 devices, an image in a shard of 14 counts 1/14 · 1/7 = 1/98, and
-// an image in a shard of 13 counts 1/91. Each should count 1/96. And a device without rows computes
-// 0/0, which is not a number (nan).
-//
-// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device; the last
-// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
-// rows, each framed in the color of one of seven devices and numbered. The colors follow one
-// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
-//
-// So in this book each device sums, and `sgd()` divides once, by the size of the whole minibatch.
-// Averaging averages is a mistake that hides. With 256 rows on 2, 4 or 8 devices you never see it
-// (nor with 96), and in a loss curve you would hardly see an error of 0.3 %. But then k devices do
-// not compute what one computes, and you can no longer test that they do.
-//
-// In PyTorch the mistake is one forgotten word away: `F.cross_entropy()` averages unless you say
-// `reduction="sum"`. DDP does average averages. It gets away with it, because its sampler makes all
-// shards equal: it repeats a few images until k divides their number. (Those images then count
-// twice; chapter 6.)
+// An empty shard does no harm if devices sum: the sum over no rows is zero, and so is its gradient.
 
 // ## Summary
 //
+// - Each device *sums* the gradients of its rows. You divide *once*, by the number of rows in the
+//   whole minibatch. Then shards may be unequal, or even empty.
 // - Each device gets a run of consecutive rows of X, and the same run of y.
-// - Shards may be unequal, or even empty. So each device *sums*, and you divide *once*, by the
-//   number of rows in the whole minibatch.
 //
 // ## Questions
 //
@@ -127,9 +144,7 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //    proportional to its rows, what speedup do 3 devices give over one? And 100?
 // 2. Suppose each device must average over its own rows. How do you combine the averages correctly?
 //    And what about a device without rows?
-// 3. Someone's average of averages passes all tests: 60000 images in minibatches of 256, on 2, 4
-//    and 8 devices. Change one of these numbers so that a test catches it.
-// 4. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
+// 3. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
 
 // ## The program
@@ -189,16 +204,16 @@ int main(int argc, char *argv[]) {
         print_sizes(&sizes, only_rows, k);
         compare(&errors, X, y, params, only_rows, k);
     } else {
+        Prediction usable = ask_whether_usable();
+        compare(&errors, X, y, params, ROWS, 4);
+        compare(&errors, X, y, params, ROWS, k);
+        double error = compare(&errors, X, y, params, 3, 4);
+        predict_compare_yes_no(usable, !isnan(error));
+        draw_minibatch(picture, X, y, k);
         split_a_matrix();
         print_sizes(&sizes, 256, 2);
         print_sizes(&sizes, 96, 7);
         print_sizes(&sizes, 3, 4);
-        draw_minibatch(picture, X, y, k);
-        Prediction usable = ask_whether_usable();
-        compare(&errors, X, y, params, ROWS, k);
-        compare(&errors, X, y, params, ROWS, 4);
-        double error = compare(&errors, X, y, params, 3, 4);
-        predict_compare_yes_no(usable, !isnan(error));
     }
 
     free_params(params, 2);

@@ -55,7 +55,7 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]) {        // X (n,1,
 }
 
 // Convolution, ReLU and pooling are one operation here, so that an image is still in the cache for
-// the next one. (The numbers are the same as in `lenet_by_the_book()`, but for rounding.)
+// the next one. (The numbers are those of `lenet_by_the_book()`, apart from rounding.)
 Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,28)
     Tensor *h1 = conv2d_relu_avg_pool2d(X, params[0], params[1]);  // (n,20,13,13)
     Tensor *h2 = conv2d_relu_avg_pool2d(h1, params[2], params[3]); // (n,50,4,4)
@@ -64,9 +64,9 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// The numbers in the comments are the book's five steps. Nothing here is about parallelism: each
-// line only puts work on a device's queue and goes on. The devices do not wait for each other, so
-// they compute side by side. Only `allreduce` makes them meet.
+// The numbers in the comments are the book's five steps. No line here creates a thread: each one
+// only puts work on a device's queue and goes on. The devices do not wait for each other, so they
+// compute side by side. Only `allreduce` makes them meet.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                  Device *const devices[], int k, float lr, Tensor *losses[]) {
     for (int i = 0; i < k; i++) begin_step(devices[i]); // forget the last minibatch's activations
@@ -75,11 +75,9 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     split_batch(X, y, devices, k, X_shards, y_shards);
 
-    // 2. The loss is computed separately on each device,
+    // 2. Each device computes the loss of its shard, and by backpropagation its gradients
     for (int i = 0; i < k; i++)
         losses[i] = sum(cross_entropy(lenet(X_shards[i], device_params[i]), y_shards[i]));
-
-    // and so is backpropagation
     for (int i = 0; i < k; i++) backward(losses[i]);
 
     // 3. Sum the gradients of all devices, and 4. send the sum back to each: one allreduce for each

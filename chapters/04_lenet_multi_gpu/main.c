@@ -25,9 +25,22 @@ struct Notebook {
 //
 // lenet.c:train_batch
 //
-// All replicas get the same sum and divide it by the same number, so they are equal after the step,
-// too. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.
+// All replicas get the same sum and divide it by the same number, so they are still equal after the
+// step. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.
 // The whole chapter in 400 lines of plain C is in `in_one_file.c`.)
+//
+// The host has to *launch* every kernel and every copy of a step, one after the other. The other
+// possibility is a *CUDA graph*: a recorded step, which the host launches as a whole. Here is the
+// same step in both ways, on two GPUs of a modelled machine:
+//
+// ![Modelled: a step of 256 images on two A100, from left to right: each device gets its shard,
+// goes forward and backward, takes part in the exchange of gradients, and updates its replica. Both
+// devices work side by side. Only in the exchange do they wait for each other. As a CUDA graph, the
+// short kernels and the exchange take less time.](plots/04_lenet_multi_gpu_step.png "Two timelines
+// on one scale, each with lanes for two devices: copies of the images, a few long and many short
+// bars of forward and backward, then the short copies and additions of the exchange with gaps
+// between them, then the update. The upper timeline, launched one by one, takes 710 microseconds,
+// the lower one, as a CUDA graph, 585.")
 //
 // ## A simple network
 //
@@ -42,14 +55,14 @@ struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices and trains:
+// `train()` copies the parameters to all devices with `get_params()`. Then it calls the loop over
+// epochs and minibatches that all chapters share:
 //
-// main.c:train
+// common/program/training.c:train_epochs
 //
-// `train_epochs()` is the loop over epochs and minibatches that all chapters share. For each
-// minibatch it calls `step()`, which runs `train_batch()`, on a GPU as a *CUDA graph* (see below).
-// After each epoch it calls `accuracy()`. There device 0 evaluates the network while the others are
-// idle, which is simple, and wasteful: exercise 4 does better.
+// `t->step` is `train_batch()`, on a GPU as a CUDA graph. `t->accuracy` evaluates the network on
+// device 0 after each epoch. Meanwhile the other devices are idle, which is simple and wasteful:
+// exercise 4 does better.
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Notebook *book = t->context;
@@ -108,22 +121,19 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // $-\ln(1/10) = 2.303$. The gradients are products of such small weights, and the first steps
 // change little. Once the weights have grown, the loss falls steeply.
 //
-// Now compare the runs. Both have the same loss and the same accuracy in each epoch, and at the end
-// all their parameters are equal *to the bit*. That takes some care, because the same numbers added
-// in another order give other last digits. A CPU device adds up the images in pieces of 16, and
-// then the pieces as a tree: the first half of them, the second half, and both. If each of two
-// devices has a whole number of pieces, as here, it computes one half of the tree, and the exchange
-// adds the halves. With other numbers of images, and on GPUs, expect differences in the last
-// digits, which training makes grow.
+// Why can both runs agree to the last bit? The same numbers added in another order give other last
+// digits. A CPU device adds up the images in pieces of 16, and then adds the pieces as a tree: the
+// first half of them, the second half, and both. If each of two devices has a whole number of
+// pieces, as here, it computes one half of the tree, and the exchange adds the halves. With other
+// numbers of images, and on GPUs, expect differences in the last digits, which grow in training.
 //
 // Each step moves the same number of bytes, $2 (k-1)$ times the size of the gradients (chapter 2),
-// however many images it has.
+// regardless of the number of images.
 //
-// ![Both runs, epoch by epoch: the curve of two devices lies on the curve of
-// one.](plots/04_lenet_multi_gpu.png "Two panels over the epochs: training loss on the left, test
-// accuracy on the right. A thick line for one device and a thin one for two lie on each other. The
-// loss stays at its start for an epoch, then falls steeply, then slowly; the accuracy rises
-// accordingly.")
+// ![Both runs, epoch by epoch: the two curves coincide.](plots/04_lenet_multi_gpu.png "Two panels
+// over the epochs: training loss on the left, test accuracy on the right. A thick line for one
+// device and a thin one for two lie on each other. The loss stays at its start for an epoch, then
+// falls steeply, then slowly; the accuracy rises accordingly.")
 
 static Prediction ask_whether_equal(void) {
     return predict_yes_no(
@@ -145,40 +155,50 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 
 // ## Is it faster?
 //
-// On a CPU, two devices share the cores that one device had, so expect about the same time. (With
-// `--threads-per-device 1`, the second device brings its own core.)
+// A step takes the time to compute, plus the time to exchange gradients:
 //
-// On GPUs the book found hardly a difference: 2.7 seconds per epoch on one GPU and 3.6 on two in
-// its Chinese edition, 3.0 and 2.8 in the English one. The GPUs are idle for most of these seconds.
-// In the book's published runs, reading the images alone took between 1.7 and 3.4 seconds. So we
-// measured without reading: one step of 256 images, on one H100.
+// $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
+//
+// More devices help as long as the first term shrinks with the B/k images that each of them gets.
+// CPU devices share the cores that one device had, so expect about the same time. (With
+// `--threads-per-device 1`, the second device brings its own core.) On GPUs, three things keep
+// LeNet from getting faster.
+//
+// *Reading images.* The book's second GPU made hardly a difference: 2.7 seconds per epoch on one
+// GPU and 3.6 on two in its Chinese edition, 3.0 and 2.8 in the English one. But an epoch has 235
+// steps, and a step in PyTorch takes about 2.2 ms (see below). So the GPUs are busy for half a
+// second of the 2.7. In the book's published runs, reading the images alone took between 1.7 and
+// 3.4 seconds.
+//
+// RTX4090
+//
+// *Launches.* So we measured without reading: one step of 256 images, on one H100.
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// (`tests/bench` measures this.) The host has to *launch* every kernel and every copy. A *CUDA
-// graph* is a recorded step, which the host launches as a whole. For this program the two columns
-// differ only in what launching costs, a fifth of the step. PyTorch's graph is also compiled and
-// tuned, so up to four fifths of its 2.192 ms may be launching and waiting for Python. A second GPU
-// would wait beside the first.
+// (`tests/bench` measures this.) For this program the two columns differ only in what launching
+// costs, a fifth of the step. PyTorch's graph is also compiled and tuned, so up to four fifths of
+// its 2.192 ms may be launching and waiting for Python.
 //
-// One host launches for all devices, so with more devices launches become more important. We have
-// not measured this on several GPUs. For eight A100 it is modelled; on the H100 above the model's
-// steps are 4 and 5 % too long.
+// *The exchange.* With more GPUs there are more launches, too, because one host launches for all of
+// them. We have not measured this on several GPUs. For eight A100 it is modelled; on the H100 above
+// the model's steps are 4 and 5 % too long.
 //
 // main.c:ask_about_eight_gpus
 //
 // behind/modelled.c:print_modelled_epochs
 //
-// Launched one by one, eight GPUs take 1.4 times as long as one. Why? Fewer images do not save a
-// launch: each GPU needs its 51, and the exchange 24 more for every GPU but the first, because each
-// of 8 gradients is copied, added and copied back. "Launches alone" is what an epoch would take if
-// nothing took time but what the host does. On one GPU that is a ninth of the epoch, on eight GPUs
-// it is all of it. As a CUDA graph, an epoch on eight GPUs takes 0.148 s, and most of this is the
-// exchange of gradients. (With one process per GPU, as in chapter 6, each process launches for its
-// own GPU only.)
+// From one GPU to two, an epoch gets shorter by a quarter. From two GPUs to eight it nearly
+// doubles, and then takes 1.4 times as long as on one. Why? Fewer images do not save a launch: each
+// GPU needs its 51, and the exchange needs 24 more for every GPU but the first, because each of 8
+// gradients is copied, added and copied back. "Launches alone" is how long an epoch would take if
+// nothing but launching took time. On one GPU that is a ninth of the epoch, on eight GPUs it is all
+// of it. As a CUDA graph, an epoch on eight GPUs takes 0.148 s, and most of this is the exchange of
+// gradients. (With one process per GPU, as in chapter 6, each process launches for its own GPU
+// only.)
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
@@ -189,15 +209,29 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // the horizontal axis, modelled seconds of an epoch on the vertical one. On the left two devices
 // are fastest and eight slowest, and the triangle climbs to the top of the bar. On the right the
 // bars get shorter up to four devices, and the part that is the exchange of gradients grows.")
-
+//
+// ## More work for each device
+//
+// So far the minibatch stayed the same, and eight GPUs got 32 images each. How the time changes
+// with the number of devices is then called *strong scaling*. In *weak scaling* the minibatch grows
+// with the number of devices, and each device keeps its number of images. Launches and exchange
+// stay the same in a step; only the computation grows.
+//
+// behind/modelled.c:print_larger_minibatches
+//
+// With 256 images, eight GPUs are hardly faster than one. With 2,048 they are 4.4 times as fast,
+// because each of them has enough to do. In weak scaling, read the table from 256 images on one
+// device to 2,048 on eight: each device has 256 images in both, and the epoch gets 5.2 times
+// faster. With links and launches that take no time it would be 8 times.
+// <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
+// [devices=8] -->
+// <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
+// [launches=graph of 2048, devices=8] -->
+//
+// Larger minibatches mean fewer updates in an epoch. What that does to the accuracy, and what a
+// larger learning rate does about it, are the questions of exercises 1 and 2.
+//
 // ## What the network has learned
-//
-// The first layer has 20 filters of 3x3 weights. Half of them have stayed close to zero.
-//
-// ![The filters, sorted by their largest weight and on one scale, and a shoe as each filter sees
-// it.](plots/04_lenet_multi_gpu_filters.png "Twenty pairs of a 3x3 filter and a shoe seen through
-// it, blue for negative and red for positive. The first filters are strongly colored, and the shoe
-// behind them, too; the last ones are almost white.")
 //
 // Would you have made the network's mistakes, too?
 //
@@ -212,10 +246,10 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //   device updates its replica with the sum. Nothing else crosses between the devices.
 // - Gradients are sums over images, so shards may differ in size. The one division, by the size of
 //   the whole minibatch, is in the update.
-// - k devices take the steps that one device takes, but for rounding. What changes is the time,
-//   the memory per device, and the bytes that move.
+// - k devices take the steps that one device takes, apart from rounding. What changes is the time,
+//   and the bytes that move.
 // - LeNet is so small that launches and the exchange of gradients soon take longer than the
-//   arithmetic that more devices save. Larger minibatches and larger networks give them more to do
+//   computation that more devices save. Larger minibatches and larger networks give them more to do
 //   (chapter 5).
 //
 // ## Questions
@@ -246,6 +280,7 @@ static Prediction ask_about_eight_gpus(void) {
 static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,
                                     int images) {
     const char *csv = book_output("_modelled.csv"), *png = book_output("_modelled.png");
+    const char *step = book_timeline("_step.png");
     Prediction expected = ask_about_eight_gpus();
     int batch_size = flags->batch_size < images ? flags->batch_size : images;
     ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
@@ -253,7 +288,10 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");
-    write_modelled_epochs(csv, &m);
+    LargerMinibatches larger = model_larger_minibatches(&m, images, graph);
+    if (!flags->quick) print_larger_minibatches(&m, &larger);
+    draw_lenet_step(machine, step, m.num_counts > 1 ? 2 : 1, batch_size, graph);
+    write_modelled_epochs(csv, &m, &larger);
     plot_draw(png, "lenet_modelled.gp", csv);
 }
 
@@ -267,11 +305,10 @@ static void read_images_and_parameters(Notebook *book) {
     for (int i = 0; i < LENET_PARAMS; i++) book->trained[i] = tensor_to(book->params[i], host());
 }
 
-// Trains, keeps the curves and the parameters, and draws what was learned.
+// Trains, keeps the curves and the parameters, and draws predictions.
 static void train_with_values(Notebook *book, const Machine *machine) {
     const Flags *flags = &book->flags;
     const char *csv = book_csv(".csv"), *png = book_output(".png");
-    const char *filters = book_output("_filters.png");
     const char *predictions = book_output("_predictions.png");
     name_modelled_outputs(machine);
     book_check_outputs();
@@ -285,7 +322,6 @@ static void train_with_values(Notebook *book, const Machine *machine) {
     loss_log_write(&book->loss_log, flags->log_loss);
     if (flags->save) safetensors_save(flags->save, book->trained, LENET_PARAMS);
     if (interrupted()) return;
-    draw_filters(filters, book->trained, book->test_data, try_gpu(0));
     draw_predictions(predictions, book->trained, book->test_data, try_gpu(0));
 }
 

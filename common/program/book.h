@@ -33,7 +33,7 @@ int book_devices(int asked_for, int usual, int fewer);
 // die_usage()s with --machine none.
 const Machine *book_needs_machine(const char *what);
 
-// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_filters.png"), in
+// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_curves.png"), in
 // the folder of --out, which is created if necessary. The text lives until book_end(). Asking again
 // for the same suffix returns the same text.
 const char *book_output(const char *suffix);

@@ -1,5 +1,5 @@
 // behind.h: what two trainings are compared by, how long an epoch would take on other machines, and
-// the pictures of what was learned.
+// the picture of what was learned.
 //
 // After a training, call result_of(); to compare two, print_comparison() (without values
 // print_bytes()). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
@@ -75,9 +75,25 @@ void name_modelled_outputs(const Machine *machine);
 ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
                             const char *graph);
 
-// A row for each number of devices; and a row of the CSV at this path for each of its ways, too.
+// The same epochs as CUDA graphs, with minibatches of 1, 2 and 8 times as many images, as far as
+// there are images.
+enum { MOST_LARGER = 3 };
+typedef struct LargerMinibatches {
+    int n, batch_size[MOST_LARGER];
+    double seconds[MOST_LARGER][MAX_COUNTS];
+} LargerMinibatches;
+LargerMinibatches model_larger_minibatches(const ModelledEpochs *m, int images, const char *graph);
+void print_larger_minibatches(const ModelledEpochs *m, const LargerMinibatches *larger);
+
+// Draws a step as a timeline, launched one by one and as a graph.
+void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
+                     const char *graph);
+
+// A row for each number of devices, in the table and, for each way, in the CSV at this path. There,
+// rows of larger minibatches follow, called "graph of 512"; `larger` may be NULL.
 void print_modelled_epochs(const ModelledEpochs *m);
-void write_modelled_epochs(const char *path, const ModelledEpochs *m);
+void write_modelled_epochs(const char *path, const ModelledEpochs *m,
+                           const LargerMinibatches *larger);
 
 // --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched
 // one by one and as a graph, to the SVG. For the figure to move in the book's page: no images are
@@ -91,11 +107,7 @@ typedef struct Notebook Notebook; // main.c defines it, and train()
 Result train(Notebook *book, int num_gpus, int batch_size, float lr);
 void train_without_values(Notebook *book, const Flags *flags, const Machine *machine);
 
-// ---- pictures.c: what the trained LeNet looks like, and what it does ---------------------------
-
-// The 20 filters of the first convolution (W1 of params, on the host) and, to the right of each,
-// what it makes of one test image (with the bias, before relu); computed on the device.
-void draw_filters(const char *path, Tensor *const params[], const Dataset *test, Device *device);
+// ---- predictions.c -----------------------------------------------------------------------------
 
 // The first test images with predicted and true class; wrong ones are framed.
 void draw_predictions(const char *path, Tensor *const params[], const Dataset *test,

@@ -1,5 +1,5 @@
 // compare.c: what a training prints before it begins, and what two are compared by: accuracy,
-// parameters, bytes and time.
+// parameters and bytes.
 #include "behind.h"
 
 #include "common/book.h"
@@ -63,7 +63,6 @@ void print_comparison(const Result *one, const Result *two) {
     else
         printf("they differ by up to %.2g\n", largest_difference(one, two));
     print_bytes(two);
-    compare_epochs(&one->t, &two->t);
     book_result("test acc %.2f on 1 device and %.2f on 2; parameters %s", acc_of_one, acc_of_two,
                 equal ? "equal to the bit" : "not equal");
 }

@@ -94,6 +94,7 @@ void name_modelled_outputs(const Machine *machine) {
     if (!machine) return;
     book_output("_modelled.csv");
     book_output("_modelled.png");
+    book_timeline("_step.png");
 }
 
 ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
@@ -109,6 +110,20 @@ ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, 
     }
     choose_graph(graph);
     return m;
+}
+
+LargerMinibatches model_larger_minibatches(const ModelledEpochs *m, int images, const char *graph) {
+    static const int times[MOST_LARGER] = {1, 2, 8};
+    LargerMinibatches larger = {0};
+    for (int i = 0; i < MOST_LARGER && times[i] * m->batch_size <= images; i++) {
+        int rows = times[i] * m->batch_size, batches = (images + rows - 1) / rows;
+        larger.batch_size[larger.n++] = rows;
+        for (int c = 0; c < m->num_counts; c++)
+            larger.seconds[i][c] =
+                batches * time_step(m->machine, AS_GRAPH, m->counts[c], rows).seconds;
+    }
+    choose_graph(graph);
+    return larger;
 }
 
 // ## A picture of a step
@@ -145,6 +160,20 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     return t;
 }
 
+void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
+                     const char *graph) {
+    Timeline steps[NUM_WAYS];
+    char *heading =
+        xprintf("A step of %d images on %d devices of %s, modelled", batch_size, k, machine->name);
+    choose_graph("off");
+    for (int way = 0; way < NUM_WAYS; way++)
+        steps[way] = timeline_of_step(machine, (Way)way, k, batch_size);
+    timelines_draw(path, heading, "the first copy began", steps, NUM_WAYS);
+    for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
+    free(heading);
+    choose_graph(graph);
+}
+
 // ## The table
 
 void print_modelled_epochs(const ModelledEpochs *m) {
@@ -160,7 +189,19 @@ void print_modelled_epochs(const ModelledEpochs *m) {
     }
 }
 
-void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
+void print_larger_minibatches(const ModelledEpochs *m, const LargerMinibatches *larger) {
+    printf("\nModelled seconds per epoch as a CUDA graph, by the size of the minibatch\n");
+    Table t =
+        TABLE(NULL, WHOLE("images a step", .width = 13),
+              DIGITS("%d device(s)", 3, .width = 11, .count = m->num_counts, .of = m->counts));
+    for (int row = 0; row < larger->n; row++) {
+        table_numbers(&t, larger->batch_size[row]);
+        table_add_numbers(&t, (size_t)m->num_counts, larger->seconds[row]);
+    }
+}
+
+void write_modelled_epochs(const char *path, const ModelledEpochs *m,
+                           const LargerMinibatches *larger) {
     static const char *const names[NUM_WAYS] = {"program", "graph"};
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
@@ -171,6 +212,10 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
             fprintf(csv.stream, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
                     m->counts[c], e->seconds, e->exchange, e->hosts);
         }
+    for (int row = 1; larger && row < larger->n; row++)
+        for (int c = 0; c < m->num_counts; c++)
+            fprintf(csv.stream, "%s,graph of %d,%d,%.9g,,\n", m->machine->name,
+                    larger->batch_size[row], m->counts[c], larger->seconds[row][c]);
     output_close(&csv);
 }
 
@@ -178,17 +223,8 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
                            const char *csv, const char *svg) {
     int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
     ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
-    write_modelled_epochs(csv, &m);
-
-    Timeline steps[NUM_WAYS];
-    int k = flags->devices ? flags->devices : 2;
-    char *heading = xprintf("A step of %d images on %d devices", flags->batch_size, k);
-    choose_graph("off");
-    for (int way = 0; way < NUM_WAYS; way++)
-        steps[way] = timeline_of_step(machine, (Way)way, k, flags->batch_size);
-    timelines_draw(svg, heading, "the first copy began", steps, NUM_WAYS);
-    for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
-    free(heading);
+    write_modelled_epochs(csv, &m, NULL);
+    draw_lenet_step(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size, graph);
 }
 
 // ## --backend model
