@@ -98,7 +98,7 @@ static void demonstrate_allreduce(void) {
 //
 // behind/book_example.c:show_book_example
 //
-// FIGURE
+//
 
 static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "

@@ -170,7 +170,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // second of the 2.7. In the book's published runs, reading the images alone took between 1.7 and
 // 3.4 seconds.
 //
-// RTX4090
+//
 //
 // *Launches.* So we measured without reading: one step of 256 images, on one H100.
 //

@@ -357,10 +357,34 @@ function prose.blocks(text, shift, from)
   }).content
 end
 
+-- A log of many epochs: the ones in the middle are folded.
+local SHOWN_FIRST, SHOWN_LAST = 2, 1
+local function fold_epochs(block)
+  local parts, lines, from = {}, source.lines(block.text), 1
+  local function show(first, last)
+    if first <= last then parts[#parts + 1] = pandoc.CodeBlock(table.concat(lines, "\n", first, last), block.attr) end
+  end
+  for i = 1, #lines do
+    local last = i
+    while lines[last + 1] and lines[i]:match("^ *epoch +%d") and lines[last + 1]:match("^ *epoch +%d") do last = last + 1 end
+    local first = i + SHOWN_FIRST
+    last = last - SHOWN_LAST
+    if last - first > 2 and i >= from then
+      show(from, first - 1)
+      parts[#parts + 1] = raw(("<details><summary>epochs %s to %s</summary>"):format(lines[first]:match("%d+"), lines[last]:match("%d+")))
+      show(first, last)
+      parts[#parts + 1] = raw("</details>")
+      from = last + 1
+    end
+  end
+  show(from, #lines)
+  return parts
+end
+
 -- Blocks of what a program printed.
 function prose.printed(text)
   local blocks = output.blocks(text)
-  return is_html and pandoc.walk_block(pandoc.Div(blocks), {Table = wide_table}).content or blocks
+  return is_html and pandoc.walk_block(pandoc.Div(blocks), {Table = wide_table, CodeBlock = fold_epochs}).content or blocks
 end
 
 -- ---- the search -------------------------------------------------------------------------------
