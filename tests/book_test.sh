@@ -51,7 +51,7 @@ cat >$one <<'END'
 //     +--+
 //     |  |
 //
-// ![It goes round.](exchange:ring "A ring")
+// ![It goes round.](exchange:all "A ring")
 //
 // helper.c:range_first
 //
@@ -279,7 +279,7 @@ with $one 's|## A section|##A section|' "$one:7:" 'heading needs a space'
 with $one 's|helper.c:range_first|helper.c:range_last|' "$one:23:" 'helper.c:range_last is not there'
 with $one 's|"quoted"|helper.c:range_last|' "$one:9:" 'helper.c:range_last is not there'
 with $one 's|(plots/p.png|(plots/q.png|' "$one:" 'no caption for plots/p.png'
-with $one 's|exchange:ring "A ring"|exchange:ring|' "$one:21:" 'without words for those who cannot see'
+with $one 's|exchange:all "A ring"|exchange:all|' "$one:21:" 'without words for those who cannot see'
 with chapters/01_one/README.md 's|@one|@two|' 'chapters/01_one/README.md:3:' 'no source two'
 with chapters/01_one/helper.h '1s|$|\n//\n// ```|' 'chapters/01_one/helper.h:3:' 'has no partner'
 with common/base/range.h '5s|$|\n// a `tick|' 'common/base/range.h:6:' 'has no partner'

@@ -44,6 +44,23 @@ awk -F, '$1 == "modelled" && $4 == 4 { s[$3, $5] = $6 }
         print "star | 60 ms 60.0 ms\nthrough the CPU | 80 ms 80.0 ms\nsharded | 15 ms 15.0 ms"
         print "modelled: dgx-a100 | 124 186 274\nNCCL, calculated | 150 225 274" }' $csv | log_rows
 verdict "the tables: the book's example, counted bytes, modelled times and bandwidths"
+# The chapter's figure simulates the example by itself. What it says and what it shows (when the last device has the sum)
+# are the times above: 6 steps of N are the star's 60 ms, and the table has the steps of all.
+if command -v pandoc >/dev/null; then
+    echo "package.path = '$root/plots/book/?.lua' io.stdout:write(require('diagram').exchanges())" >figure.lua
+    pandoc -L figure.lua -t html -o none.html </dev/null | awk -v RS='<' -F '>' '
+        match($0, /values="0;1" keyTimes="0.0000;[0-9.]+/) { t = substr($0, RSTART + 30, RLENGTH - 30) + 0; if (t > last) last = t }
+        /^text.*>[a-z]+$/ { name = $2 }
+        /^text.*>[0-9.]+ ms$/ { if (!star) star = last; print "figure", name, $2 + 0, 60 * last / star; last = 0 }' | cat - log >both
+    figures both '$1 == "figure" { said[$2] = $3; shown[$2] = $4; next }
+        $3 == "ms" { example[$1] = $2 }
+        $3 $4 ~ /^ofN/ { n++; ms = $2 * example["star"] / 6 / ($4 == "N" ? 1 : 4)
+            if (said[$1] != ms || !(shown[$1] > ms - 0.1 && shown[$1] < ms + 0.1)) print $1, said[$1], shown[$1], "not", ms }
+        END { if (n != 4 || said["sharded"] != example["sharded"]) print n, "ways" }'
+    verdict "the figure: when each way is done"
+else
+    skip "the figure: when each way is done" "no pandoc (make setup book)"
+fi
 # A short vector: the stars and the tree; a long one: the ring. On k A100: a ring by NVLinks of 240 GB/s, in few large
 # pieces; it starts after 8.4 us, and a step takes 3.4 us.
 figures $csv 'function faster(k, bytes, a, b) { if (!(s[k, bytes, a] > 0 && s[k, bytes, a] < s[k, bytes, b])) print k, bytes, a, b }

@@ -98,7 +98,13 @@ static void demonstrate_allreduce(void) {
 //
 // behind/book_example.c:show_book_example
 //
-//
+// ![The example on one clock, and two more methods, which follow below. Each row shows when a
+// device sends, and to which one. Orange is still to be added up, blue is the sum. In the star one
+// device sends while the others wait. With the remedy ("sharded") and in the ring, all four send
+// until everything is done.](exchange:all "Star: whole vectors, one after the other, done at 60 ms.
+// Sharded and ring: quarters, which all four devices send at the same time, done at 15 ms. Tree:
+// whole vectors, at most two at the same time, done at 40 ms.")
+
 
 static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "

@@ -171,7 +171,6 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // 3.4 seconds.
 //
 //
-//
 // *Launches.* So we measured without reading: one step of 256 images, on one H100.
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |

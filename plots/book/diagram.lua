@@ -1,4 +1,4 @@
--- diagram.lua: diagrams made of + - | > as SVG, and exchanges between four devices as small animations.
+-- diagram.lua: diagrams made of + - | > as SVG, and an animation of the ways in which four devices sum vectors.
 local diagram = {}
 
 local WIDE, HIGH = 7.83, 19 -- of a character
@@ -64,44 +64,92 @@ end
 
 -- ---- exchanges --------------------------------------------------------------------------------
 
--- Who sends to whom in each step, among devices 0 to 3.
-local RING = {{0, 1}, {1, 2}, {2, 3}, {3, 0}}
-local ALL = {{0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 2}, {1, 3}, {2, 0}, {2, 1}, {2, 3}, {3, 0}, {3, 1}, {3, 2}}
-local STEPS = {
-  star = {{{1, 0}, {2, 0}, {3, 0}}, {{0, 1}, {0, 2}, {0, 3}}},
-  sharded = {ALL, ALL},
-  ring = {RING, RING, RING, RING, RING, RING},
-  tree = {{{1, 0}, {3, 2}}, {{2, 0}}, {{0, 2}}, {{0, 1}, {2, 3}}},
-}
-local PLACES = {[0] = {40, 40}, {200, 40}, {200, 140}, {40, 140}}
+-- Ways to sum a vector over K devices, each a list of transfers {from, to, after}: `from` sends once it has received
+-- `after` transfers. Each carries this part of a vector; in the second half of the list it is a part of the sum.
+local K, VECTOR_MS = 4, 10
+local STAR = {name = "star", part = 1, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}, {0, 1, 3}, {0, 2, 3}, {0, 3, 3}}
+local TREE = {name = "tree", part = 1, {1, 0, 0}, {3, 2, 0}, {2, 0, 1}, {0, 2, 2}, {0, 1, 2}, {2, 3, 2}}
+local SHARDED, RING = {name = "sharded", part = 1 / K}, {name = "ring", part = 1 / K}
+for step = 0, 2 * (K - 1) - 1 do
+  for i = 0, K - 1 do
+    table.insert(SHARDED, {i, (i + 1 + step % (K - 1)) % K, step < K - 1 and 0 or K - 1})
+    table.insert(RING, {i, (i + 1) % K, step})
+  end
+end
+local WAYS, SLOWEST = {STAR, SHARDED, RING, TREE}, 0
 
--- The exchange as SVG, whose dots are what is sent; nil if there is none of that name. Each step takes a second.
-function diagram.exchange(name)
-  local steps = STEPS[name]
-  if not steps then return nil end
-  local out, drawn = {}, {}
-  for s, step in ipairs(steps) do
-    for _, pair in ipairs(step) do
-      local a, b = PLACES[pair[1]], PLACES[pair[2]]
-      local way = math.min(pair[1], pair[2]) .. "-" .. math.max(pair[1], pair[2])
-      if not drawn[way] then table.insert(out, 1, ('<path d="M%d %dL%d %d"/>'):format(a[1], a[2], b[1], b[2])) end
-      drawn[way] = true
-      local times = ("0;%.3f;%.3f;1"):format((s - 1) / #steps, (s - 0.2) / #steps)
-      local function moves(what, values)
-        return ('<animate attributeName="%s" values="%s" keyTimes="%s" dur="%ds" repeatCount="indefinite"/>'):format(
-          what, values, times, #steps)
-      end
-      out[#out + 1] = ('<circle class="sent" fill="currentColor" r="6" opacity="0">%s%s<animate attributeName="opacity" values="0;1;0;0" ' ..
-        'keyTimes="%s" dur="%ds" calcMode="discrete" repeatCount="indefinite"/></circle>'):format(
-        moves("cx", ("%d;%d;%d;%d"):format(a[1], a[1], b[1], b[1])), moves("cy", ("%d;%d;%d;%d"):format(a[2], a[2], b[2], b[2])),
-        times, #steps)
-    end
+-- When each transfer begins and ends, in ms: a device sends one at a time, and it receives one at a time.
+for _, way in ipairs(WAYS) do
+  local sent, received = {}, {}
+  for i = 0, K - 1 do sent[i], received[i] = 0, {[0] = 0} end
+  for _, t in ipairs(way) do
+    local from, to, after = table.unpack(t)
+    t.begins = math.max(sent[from], received[from][after], received[to][#received[to]])
+    t.ends = t.begins + way.part * VECTOR_MS
+    sent[from] = t.ends
+    table.insert(received[to], t.ends)
+    way.ms = math.max(way.ms or 0, t.ends)
   end
-  for i = 0, 3 do
-    out[#out + 1] = ('<circle class="device" cx="%d" cy="%d" r="18"/><text stroke="none" fill="currentColor" text-anchor="middle" x="%d" y="%d">%d</text>'):format(
-      PLACES[i][1], PLACES[i][2], PLACES[i][1], PLACES[i][2] + 5, i)
+  way.received = received
+  SLOWEST = math.max(SLOWEST, way.ms)
+end
+
+local PLACES = {[0] = {20, 31}, {80, 31}, {80, 80}, {20, 80}} -- of devices
+local LEFT, PER_MS, ROW, HEIGHT = 118, 3.9, 16, 97 -- of the strips, of a device's row, of a way
+local AXIS, MS_PER_SECOND = SLOWEST + 12, 6 -- after a pause all begin anew
+local function x_of(ms) return LEFT + ms * PER_MS end
+
+-- All animations have one clock.
+local function animate(element, times, ...)
+  for i, ms in ipairs(times) do times[i] = ("%.4f"):format(ms / AXIS) end
+  return ('<%s keyTimes="%s" dur="%gs" repeatCount="indefinite"/>'):format(element:format(...), table.concat(times, ";"),
+    AXIS / MS_PER_SECOND)
+end
+local OPACITY = 'animate attributeName="opacity" calcMode="discrete" values="%s"'
+
+local function label(x, y, anchor, size, text)
+  return ('<text stroke="none" fill="currentColor" text-anchor="%s" font-size="%d" x="%g" y="%g">%s</text>'):format(anchor,
+    size, x, y, text)
+end
+
+-- On the left devices, and dots whose areas are what is sent; on the right what each device sends when, and to which.
+local function draw(way)
+  local lines, dots, devices, strips = {}, {}, {}, {}
+  for n, t in ipairs(way) do
+    local kind, a, b, y = n > #way / 2 and "sum" or "part", PLACES[t[1]], PLACES[t[2]], 19 + ROW * t[1]
+    local path = ("M%d %dL%d %d"):format(a[1], a[2], b[1], b[2])
+    lines[n] = ('<path d="%s"/>'):format(path)
+    dots[n] = ('<circle class="moving %s" fill="currentColor" r="%g" opacity="0">%s%s</circle>'):format(kind,
+      8 * math.sqrt(way.part),
+      animate('animateMotion path="%s" calcMode="linear" keyPoints="0;0;1;1"', {0, t.begins, t.ends, AXIS}, path),
+      animate(OPACITY, {0, t.begins, t.ends}, "0;1;0"))
+    strips[n] = ('<rect class="%s" fill="currentColor" fill-opacity=".3" x="%g" y="%d" width="%g" height="12"/>'):format(kind,
+      x_of(t.begins), y, (t.ends - t.begins) * PER_MS) .. label(x_of((t.begins + t.ends) / 2), y + 9.5, "middle", 10, t[2])
   end
-  return SVG .. 'exchange" viewBox="0 0 240 180">' .. table.concat(out) .. "</svg>"
+  for i = 0, K - 1 do -- what a device receives last completes its sum, and fills its circle
+    local x, y, bottom, received = PLACES[i][1], PLACES[i][2], 31 + ROW * i, way.received[i]
+    devices[i + 1] = ('<circle class="device" cx="%d" cy="%d" r="11"/>'):format(x, y) ..
+      ('<circle class="moving sum" fill="currentColor" fill-opacity=".3" cx="%d" cy="%d" r="11" opacity="0">%s</circle>'):format(x, y,
+        animate(OPACITY, {0, received[#received]}, "0;1")) .. label(x, y + 4.5, "middle", 13, i) ..
+      ('<path opacity=".3" d="M%d %dH%g"/>'):format(LEFT, bottom, x_of(SLOWEST)) .. label(LEFT - 5, bottom - 2, "end", 10, i)
+  end
+  return table.concat(lines) .. table.concat(dots) .. table.concat(devices) .. table.concat(strips) ..
+    label(9, 13, "start", 13, way.name) .. label(x_of(way.ms) + 4, 13, "start", 13, ("%g ms"):format(way.ms)) ..
+    ('<path stroke-width="2" d="M%g 3V%d"/>'):format(x_of(way.ms), HEIGHT - 14)
+end
+
+-- All ways as one SVG with one axis of time. The still picture says the same: nothing that it needs is `moving`.
+function diagram.exchanges()
+  local out, height = {}, #WAYS * HEIGHT
+  for ms = 0, SLOWEST, VECTOR_MS do
+    out[#out + 1] = ('<path opacity=".15" d="M%g 0V%d"/>'):format(x_of(ms), height) .. label(x_of(ms), height + 12, "middle", 10, ms)
+  end
+  for w, way in ipairs(WAYS) do out[#out + 1] = ('<g transform="translate(0 %d)">%s</g>'):format((w - 1) * HEIGHT, draw(way)) end
+  return SVG .. ('exchange" viewBox="0 0 400 %d">'):format(height + 18) .. table.concat(out) ..
+    label(x_of(SLOWEST) + 10, height + 12, "start", 10, "ms") .. '<g class="moving" opacity="0"><set attributeName="opacity" to="1"/>' ..
+    animate('animateTransform attributeName="transform" type="translate" values="0 0;%g 0"', {0, AXIS}, AXIS * PER_MS) ..
+    ('<path class="to-come" fill="none" stroke="none" d="M%d 0h400v%dh-400z"/><path d="M%d 0v%d"/></g></svg>'):format(LEFT, height,
+      LEFT, height)
 end
 
 return diagram

@@ -202,7 +202,7 @@ local function figure(para, from)
   local image = #para.content == 1 and para.content[1].t == "Image" and para.content[1]
   if not image then return nil end
   local alt = image.title:gsub("^fig:", "")
-  local exchange = diagram.exchange(image.src:match("^exchange:(%w+)$"))
+  local exchange = image.src == "exchange:all" and diagram.exchanges()
   local path, url
   if not exchange then
     path, url = find_picture(image.src, from)
@@ -217,7 +217,7 @@ local function figure(para, from)
     pandoc.Space(), table.unpack(image.caption)}
   if os.getenv("BOOK_FORMAT") == "notebook" then return pandoc.Para(caption) end
   if not is_html and not exchange then return pandoc.Para({pandoc.Image(caption, path, "fig:" .. alt)}) end
-  return {raw(exchange and ('<figure class="small">' .. exchange:gsub("<svg", '<svg aria-label="' .. code.escape(alt) .. '"', 1)) or
+  return {raw(exchange and ('<figure>' .. exchange:gsub("<svg", '<svg aria-label="' .. code.escape(alt) .. '"', 1)) or
     html_picture(path, url, alt)), raw("<figcaption>"), pandoc.Plain(caption), raw("</figcaption></figure>")}
 end
 
