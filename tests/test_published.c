@@ -2,6 +2,7 @@
 // (tests/bench/truth.c) are the networks that others mean by these names.
 #include "cases.h"
 
+#include "chapters/05_resnet18_concise/resnet18.h"
 #include "chapters/08_many_machines/layer_tables.h"
 
 static double auxiliary_part(const NetworkTable *network, double of(const TableLayer *l)) {
@@ -29,6 +30,18 @@ TEST(networks_have_torchvisions_totals) {
         const TableLayer *a = &networks[2].layers[l - 1], *b = &networks[2].layers[l];
         assert_true(a->out * a->out_side * a->out_side == b->in * b->side * b->side);
     }
+}
+
+// The table leaves out one bias for each output channel of the convolutions before batch norms.
+TEST(the_books_resnet18_is_chapter_5s) {
+    NetworkTable table = book_resnet18(28);
+    Module *net = resnet18(10, 1);
+    double biases = 0;
+    for (int l = 0; l < table.num_layers; l++)
+        if (table.layers[l].norm) biases += table.layers[l].out;
+    initialize(net, 0);
+    assert_true(table_params(&table) + biases == (double)parameter_bytes(net) / sizeof(float));
+    module_free(net);
 }
 
 int main(void) { return run_all("published", NULL, NULL); }

@@ -80,6 +80,16 @@ static TableLayer *linear(NetworkTable *network, int in, int out) {
 
 // ## ResNet
 
+// The sum of two branches, and ReLU.
+static void addition(NetworkTable *network, Images Y) {
+    append(network, (TableLayer){.kind = TABLE_ADDITION,
+                                 .in = Y.channels,
+                                 .out = Y.channels,
+                                 .side = Y.side,
+                                 .out_side = Y.side,
+                                 .relu = true});
+}
+
 // 1x1 to fewer channels, 3x3, 1x1 to four times as many, plus the block's input; where that has
 // another shape it goes through a 1x1 convolution.
 static Images bottleneck(NetworkTable *network, Images X, int width, int stride) {
@@ -87,12 +97,7 @@ static Images bottleneck(NetworkTable *network, Images X, int width, int stride)
     Y = conv_norm_relu(network, Y, width, square(3, stride, 1));
     Y = conv_norm(network, Y, 4 * width, one_by_one);
     if (X.channels != Y.channels) conv_norm(network, X, 4 * width, square(1, stride, 0));
-    append(network, (TableLayer){.kind = TABLE_ADDITION,
-                                 .in = Y.channels,
-                                 .out = Y.channels,
-                                 .side = Y.side,
-                                 .out_side = Y.side,
-                                 .relu = true});
+    addition(network, Y);
     return Y;
 }
 
@@ -113,6 +118,28 @@ static NetworkTable resnet(const char *name, int blocks_in_third) {
 
 NetworkTable resnet50(void) { return resnet("ResNet-50", 6); }
 NetworkTable resnet101(void) { return resnet("ResNet-101", 23); }
+
+// Two of 3x3, plus the block's input; a 1x1 convolution without batch normalization gives that the
+// same shape.
+static Images basic_block(NetworkTable *network, Images X, int width) {
+    int stride = X.channels == width ? 1 : 2;
+    Images Y = conv_norm_relu(network, X, width, square(3, stride, 1));
+    Y = conv_norm(network, Y, width, same(3, 3));
+    if (stride == 2) append(network, conv_layer(X, width, square(1, stride, 0)));
+    addition(network, Y);
+    return Y;
+}
+
+NetworkTable book_resnet18(int side) {
+    NetworkTable network = {.name = "ResNet-18"};
+    Images X = {1, side};
+    X = conv_norm_relu(&network, X, 64, same(3, 3));
+    for (int width = 64; width <= 512; width *= 2)
+        for (int block = 0; block < 2; block++) X = basic_block(&network, X, width);
+    X = pool(&network, X, square(X.side, X.side, 0));
+    linear(&network, X.channels, 10);
+    return network;
+}
 
 // ## VGG
 

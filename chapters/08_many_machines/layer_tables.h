@@ -3,6 +3,9 @@
 // clock only: nothing here can be trained. (The networks of chapter 1 can, and are chains of
 // layers; Inception V3 is none.)
 //
+//     book_resnet18         any number of pixels: chapter 5's network, for one channel and ten
+//                           classes, without the biases before batch normalization, which do
+//                           nothing
 //     resnet50, resnet101   224 x 224 pixels: He et al., arXiv 1512.03385, with the stride in the
 //                           3x3 convolution ("v1.5"), as in torchvision and in NVIDIA's
 //                           DeepLearningExamples
@@ -11,8 +14,8 @@
 //     inception_v3          299 x 299: Szegedy et al., arXiv 1512.00567, with or without the
 //                           auxiliary classifier, which helps to train and is then left out
 //
-// All have 1000 classes. The shapes are torchvision's, and the test compares parameters and
-// multiplications with those that it publishes.
+// All others have 1000 classes. Their shapes are torchvision's, and the test compares parameters
+// and multiplications with those that it publishes.
 #ifndef LAYER_TABLES_H
 #define LAYER_TABLES_H
 
@@ -43,6 +46,7 @@ typedef struct NetworkTable {
     TableLayer layers[MOST_TABLE_LAYERS]; // in the order of forward
 } NetworkTable;
 
+NetworkTable book_resnet18(int side);
 NetworkTable resnet50(void);
 NetworkTable resnet101(void);
 NetworkTable vgg16(void);
