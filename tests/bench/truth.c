@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/02_get_params_and_allreduce/behind/nccl_model.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -20,6 +21,7 @@
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/program/modelled_run.h"
+#include "common/tensor/autograd.h"
 #include "common/tensor/step_graph.h"
 #include "tests/published/csv.h"
 
@@ -50,52 +52,70 @@ static double exchange_seconds(const Machine *machine, int gpus, double bytes) {
 }
 
 static NetworkTable inception(void) { return inception_v3(false); }
+static NetworkTable resnet18_64(void) { return book_resnet18(64); }
 
 static NetworkTable network_of(const Csv *csv, int r) {
-    static const char *const names[] = {"ResNet-50", "ResNet-101", "VGG-16", "Inception V3", NULL};
-    static NetworkTable (*const networks[])(void) = {resnet50, resnet101, vgg16, inception};
+    static const char *const names[] = {"ResNet-50",    "ResNet-101",       "VGG-16",
+                                        "Inception V3", "ResNet-18, 64x64", NULL};
+    static NetworkTable (*const networks[])(void) = {resnet50, resnet101, vgg16, inception,
+                                                     resnet18_64};
     return networks[csv_word(csv, r, "network", names)]();
 }
 
-// ---- steps of one GPU --------------------------------------------------------------------------
+// ---- the chapters' own steps -------------------------------------------------------------------
 
 static const char *const ways[] = {"ours", "our graph", "a framework's", "a framework's graph",
                                    NULL}; // every other one is launched as one graph
 
-// A step of chapter 4's LeNet or chapter 5's ResNet-18, when memory is no longer new. The chapters'
-// own code trains, on a device that computes nothing.
-static double book_step_seconds(const Machine *machine, bool lenet, int images, bool tf32,
-                                int way) {
+// LeNet on k GPUs, and ResNet-18 on one. The chapters' own code trains.
+static void time_lenet(ModelledRun *run, const Tensor *X, const Tensor *y) {
+    Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
+    lenet_init(params, 1);
+    for (int i = 0; i < run->k; i++)
+        get_params(params, LENET_PARAMS, run->devices[i], device_params[i]);
+    while (modelled_run(run))
+        train_batch_as_graph(X, y, device_params, run->devices, run->k, 0.2f, losses);
+    for (int i = 0; i < run->k; i++) free_params(device_params[i], LENET_PARAMS);
+    free_params(params, LENET_PARAMS);
+}
+
+static void time_resnet18(ModelledRun *run, const Tensor *X, const Tensor *y) {
+    Tensor *losses[1];
+    Module *net = resnet18(10, 1);
+    initialize(net, 0);
+    DataParallel dp = data_parallel(net, run->devices, 1, BN_RANK0);
+    while (modelled_run(run)) train_step(&dp, X, y, 0.1f, losses);
+    module_free(net);
+}
+
+typedef struct BookStep {
+    bool lenet; // or ResNet-18
+    int images, side, way;
+    bool tf32;
+} BookStep;
+
+// A step of chapter 4's LeNet or chapter 5's ResNet-18, when memory is no longer new, on k devices
+// that compute nothing.
+static double book_step_seconds(const Machine *machine, BookStep step, int k) {
     // The first step finds memory, the second is recorded as a graph.
-    ModelledRun run = {.machine = machine, .k = 1, .framework = way >= 2, .warm_up = 2};
-    Tensor *params[LENET_PARAMS], *device_params[1][LENET_PARAMS], *losses[1];
+    ModelledRun run = {.machine = machine, .k = k, .framework = step.way >= 2, .warm_up = 2};
     devices_close(); // they are opened with TF32, or without it
-    allow_tf32(tf32);
-    choose_graph(way % 2 ? "on" : "off");
+    allow_tf32(step.tf32);
+    choose_graph(step.way % 2 ? "on" : "off");
     modelled_begin(&run);
-    Tensor *X = tensor_new(host(), images, 1, 28, 28), *y = tensor_new(host(), images);
+    Tensor *X = tensor_new(host(), step.images, 1, step.side, step.side);
+    Tensor *y = tensor_new(host(), step.images);
     tensor_fill(X, 0);
     tensor_fill(y, 0);
-    if (lenet) {
-        lenet_init(params, 1);
-        get_params(params, LENET_PARAMS, run.devices[0], device_params[0]);
-        while (modelled_run(&run))
-            train_batch_as_graph(X, y, device_params, run.devices, 1, 0.2f, losses);
-        free_params(device_params[0], LENET_PARAMS);
-        free_params(params, LENET_PARAMS);
-    } else {
-        Module *net = resnet18(10, 1);
-        initialize(net, 0);
-        DataParallel dp = data_parallel(net, run.devices, 1, BN_RANK0);
-        while (modelled_run(&run)) train_step(&dp, X, y, 0.1f, losses);
-        module_free(net);
-    }
+    (step.lenet ? time_lenet : time_resnet18)(&run, X, y);
     tensor_free(X);
     tensor_free(y);
     modelled_end(&run);
     devices_close();
     return run.seconds;
 }
+
+// ---- steps of one GPU --------------------------------------------------------------------------
 
 static void model_step(const Csv *csv, int r, Row *row) {
     static const char *const precisions[] = {"float32", "tf32", NULL};
@@ -106,14 +126,21 @@ static void model_step(const Csv *csv, int r, Row *row) {
     snprintf(row->what, sizeof row->what, "%s, %d images, %s, %s; %s", name, images,
              csv_text(csv, r, "precision"), machine.name, csv_text(csv, r, "software"));
     row->published = csv_number(csv, r, "ms");
-    if (lenet || strcmp(name, "ResNet-18") == 0) {
-        row->modelled = MILLI * book_step_seconds(&machine, lenet, images, tf32, way);
+    if (lenet || strncmp(name, "ResNet-18", 9) == 0) {
+        int side = strstr(name, "64x64") ? 64 : 28;
+        row->modelled =
+            MILLI * book_step_seconds(&machine, (BookStep){lenet, images, side, way, tf32}, 1);
         return;
     }
     NetworkTable network = network_of(csv, r);
     machine.launch = machine.framework;
     RankStep rank = rank_step(&machine, &network, images, tf32);
     row->modelled = MILLI * rank_seconds(&rank);
+}
+
+// How long LeNet's step takes on so many GPUs, in TF32.
+static double lenet_ms(const Machine *machine, int images, int way, int gpus) {
+    return MILLI * book_step_seconds(machine, (BookStep){true, images, 28, way, true}, gpus);
 }
 
 // ---- scaling -----------------------------------------------------------------------------------
@@ -150,23 +177,60 @@ static double published_speed(const Scaling *s, const Csv *csv, int r) {
     return speed;
 }
 
-static void model_scaling(const Csv *csv, int r, Row *row) {
+// A network that is a table of layers, whose gradients NCCL sums.
+static void model_table_scaling(const Csv *csv, int r, Row *row) {
     Scaling s = {*machine_find(csv_text(csv, r, "machine")), network_of(csv, r),
                  csv_number(csv, r, "gradient_bytes"), MIB * csv_number(csv, r, "bucket_MiB")};
     int gpus = (int)csv_number(csv, r, "gpus"), images = (int)csv_number(csv, r, "batch");
     if (*csv_text(csv, r, "cards")) s.machine.cards = (int)csv_number(csv, r, "cards");
     RankStep rank = rank_step(&s.machine, &s.network, images, s.gradient_bytes < sizeof(float));
     rank = faster_rank(&rank, published_speed(&s, csv, r));
-    snprintf(row->what, sizeof row->what, "%s, %d GPUs of %s, %d images each; %s", s.network.name,
-             gpus, s.machine.name, images, csv_text(csv, r, "software"));
-    row->published = csv_number(csv, r, "ms");
     row->modelled = MILLI * scaled_seconds(&s, &rank, gpus);
     row->ideal = MILLI * rank_seconds(&rank);
 }
 
+// Chapter 4's LeNet, with its star. Most of its published step is not the GPU's: loading, and a
+// framework's calls. So here the GPU is no slower than modelled, and the rest stays as it is.
+static void model_lenet_scaling(const Csv *csv, int r, Row *row) {
+    const Machine *machine = machine_find(csv_text(csv, r, "machine"));
+    int gpus = (int)csv_number(csv, r, "gpus"), images = (int)csv_number(csv, r, "batch");
+    int way = csv_word(csv, r, "way", ways), base_images = (int)csv_number(csv, r, "base_batch");
+    double rest = csv_number(csv, r, "base_ms") - lenet_ms(machine, base_images, way, 1);
+    row->modelled = rest + lenet_ms(machine, gpus * images, way, gpus);
+    row->ideal = rest + lenet_ms(machine, images, way, 1);
+}
+
+static void model_scaling(const Csv *csv, int r, Row *row) {
+    const char *name = csv_text(csv, r, "network");
+    snprintf(row->what, sizeof row->what, "%s, %d GPUs of %s, %d images each; %s", name,
+             (int)csv_number(csv, r, "gpus"), csv_text(csv, r, "machine"),
+             (int)csv_number(csv, r, "batch"), csv_text(csv, r, "software"));
+    row->published = csv_number(csv, r, "ms");
+    (strcmp(name, "LeNet") == 0 ? model_lenet_scaling : model_table_scaling)(csv, r, row);
+}
+
 // ---- allreduce ---------------------------------------------------------------------------------
 
+// Chapter 2's star as the book writes it: whole vectors go to device 0, and the sum comes back.
+static double star_seconds(const Machine *machine, int gpus, double bytes) {
+    ModelledRun run = {.machine = machine, .k = gpus, .framework = true, .warm_up = 1};
+    Tensor *data[MAX_DEVICES];
+    devices_close();
+    modelled_begin(&run);
+    for (int i = 0; i < gpus; i++)
+        data[i] = tensor_new(run.devices[i], (int)(bytes / sizeof(float)));
+    while (modelled_run(&run)) {
+        for (int i = 0; i < gpus; i++) begin_step(run.devices[i]);
+        allreduce_book(data, gpus);
+    }
+    for (int i = 0; i < gpus; i++) tensor_free(data[i]);
+    modelled_end(&run);
+    devices_close();
+    return run.seconds;
+}
+
 static void model_allreduce(const Csv *csv, int r, Row *row) {
+    static const char *const by[] = {"NCCL", "our star", NULL};
     Machine machine = *machine_find(csv_text(csv, r, "machine"));
     int gpus = (int)csv_number(csv, r, "gpus"), hosts = (int)csv_number(csv, r, "nodes");
     double bytes = csv_number(csv, r, "bytes");
@@ -176,7 +240,8 @@ static void model_allreduce(const Csv *csv, int r, Row *row) {
              grouped((uint64_t)bytes).text, gpus, hosts, machine.name,
              csv_text(csv, r, "software"));
     row->published = csv_number(csv, r, "time_us");
-    row->modelled = MICRO * exchange_seconds(&machine, gpus, bytes);
+    bool star = csv_word(csv, r, "way", by) == 1;
+    row->modelled = MICRO * (star ? star_seconds : exchange_seconds)(&machine, gpus, bytes);
 }
 
 // ---- rows --------------------------------------------------------------------------------------
@@ -184,7 +249,7 @@ static void model_allreduce(const Csv *csv, int r, Row *row) {
 static Kind kinds[NUM_KINDS] = {
     {.name = "steps", .title = "Steps of one GPU", .unit = "ms", .model = model_step},
     {.name = "scaling", .title = "Steps of several GPUs", .unit = "ms", .model = model_scaling},
-    {.name = "allreduce", .title = "An allreduce by NCCL", .unit = "us", .model = model_allreduce},
+    {.name = "allreduce", .title = "An allreduce", .unit = "us", .model = model_allreduce},
 };
 
 static double error_of(double modelled, const Row *row) {
