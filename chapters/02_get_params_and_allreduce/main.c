@@ -105,7 +105,6 @@ static void demonstrate_allreduce(void) {
 // Sharded and ring: quarters, which all four devices send at the same time, done at 15 ms. Tree:
 // whole vectors, at most two at the same time, done at 40 ms.")
 
-
 static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "
                          "send and receive at the same time, and nothing else takes time. The star "
