@@ -93,6 +93,16 @@ for n in 1 2; do
     verdict $? "exercise 04-$n has --allreduce"
 done
 
+# Chapter 3: what devices sum is the gradient; what they average is not, where a minibatch is named as wrong.
+if solved 03-1 "exercise 03-1: an average of averages is wrong where a minibatch is named, and right elsewhere"; then
+    "$program" --out "$out/averages" >"$out/log" 2>"$out/error" </dev/null &&
+        awk -F, 'NR > 1 && !($4 < 1e-5 && ($2 == "none") == ($5 < 1e-5)) { bad = 1 }
+            NR > 1 { named[$2]++ }
+            END { exit bad || NR != 14 || named["none"] != 5 || named[0] != 7 || named[234] != 1 }' "$out"/averages/*.csv
+    verdict $? "exercise 03-1: an average of averages is wrong where a minibatch is named, and right elsewhere"
+    rm -rf "$out/averages"
+fi
+
 # k devices do what one does with minibatches k times as large: the same updates, and the same accuracies. (To the bit,
 # as a shard has whole sixteens: see chapter 4's sheet.)
 as_one() { # CHAPTER-EXERCISE WHICH_ROWS FLAGS..
