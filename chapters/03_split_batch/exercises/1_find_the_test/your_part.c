@@ -24,8 +24,8 @@
 //     make exercise-03-1                            the check, then the experiment: some seconds
 //     make exercise-03-1 ARGS='--batch-size 250'    another size of minibatches
 //
-// **What to hand in.** This file, and two sentences: which test would you have added to the
-// colleague's, and why did his three numbers of devices all pass?
+// **What to hand in.** This file, and two sentences: which test would you have added, and why did
+// the colleague's three tests all pass?
 #include "your_part.h"
 
 // An epoch takes its images in minibatches of `batch_size`; only the last one may be shorter. They
