@@ -146,6 +146,11 @@ static void split_a_matrix(void) {
 //    And what about a device without rows?
 // 3. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
+//
+// ## Exercises
+//
+// A colleague averages averages, and all tests pass. Find the test that fails: `make
+// exercise-03-1`.
 
 // ## The program
 
@@ -182,7 +187,7 @@ int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.devices = 7;
     defaults.own = own_flags;
-    defaults.next = "make run-04";
+    defaults.next = "make exercise-03-1, or make run-04";
     Flags flags =
         book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
                    "devices seed no-shuffle data", defaults);
