@@ -60,9 +60,13 @@ struct Notebook {
 //
 // common/program/training.c:train_epochs
 //
-// `t->step` is `train_batch()`, on a GPU as a CUDA graph. `t->accuracy` evaluates the network on
-// device 0 after each epoch. Meanwhile the other devices are idle, which is simple and wasteful:
+// A step of this chapter is `train_batch()`, on a GPU as a CUDA graph. After each epoch, device 0
+// evaluates the network. Meanwhile the other devices are idle, which is simple and wasteful:
 // exercise 4 does better.
+//
+// main.c:step
+//
+// main.c:accuracy
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Notebook *book = t->context;
