@@ -37,8 +37,8 @@ has "b1 weight: $zeros $on" "b1 grad: $zeros $on" "before allreduce, data\[0\]: 
 verdict "the book's prints, a rebound pointer and a shared buffer" # what it calls ok, or it ends
 # LeNet has N = 516,272 bytes; 129068 floats are divided by 4. The table's times are the CSV's.
 awk -F, '$1 == "modelled" && $4 == 4 { s[$3, $5] = $6 }
-    function row(name, rest) { printf "%s | %s %.3f..%.3f %.4f..%.4f\n", name, rest, 0.99e6 * s[name, 1024], 1.01e6 * s[name, 1024],
-            0.99e3 * s[name, 67108864], 1.01e3 * s[name, 67108864] }
+    function row(name, rest) { printf "%s | %s %.3f..%.3f %.3f..%.3f %.4f..%.4f\n", name, rest, 0.99e6 * s[name, 1024], 1.01e6 * s[name, 1024],
+            0.99e6 * s[name, 262144], 1.01e6 * s[name, 1048576], 0.99e3 * s[name, 67108864], 1.01e3 * s[name, 67108864] }
     END { row("star", "6 of N 1548816 3.00 9"); row("star in pieces", "6 of N 1548816 3.00 9"); row("tree", "4 of N 1032544 2.00 9")
         row("sharded", "6 of N/k 774408 1.50 36"); row("ring", "6 of N/k 774408 1.50 36")
         print "star | 60 ms 60.0 ms\nthrough the CPU | 80 ms 80.0 ms\nsharded | 15 ms 15.0 ms"
@@ -69,10 +69,11 @@ figures $csv 'function faster(k, bytes, a, b) { if (!(s[k, bytes, a] > 0 && s[k,
     $1 == "measured" && ($4 != 4 || $5 != 67108864) { print }
     END { short = 1024; long = 67108864
         faster(4, short, "tree", "ring"); faster(4, short, "star in pieces", "ring"); faster(4, long, "ring", "tree")
-        faster(4, long, "sharded", "star in pieces"); faster(4, long, "star in pieces", "star")
+        faster(4, long, "sharded", "star in pieces"); faster(4, 1048576, "star in pieces", "ring"); faster(4, 4194304, "ring", "star in pieces")
+        faster(4, long, "star in pieces", "star")
         if ("'"$many"'") { faster(1024, 8192, "tree", "star"); faster(1024, 8192, "star", "ring"); faster(1024, 160000000, "ring", "tree") }
         if (n != 1) print "NCCL", n }'
-verdict "modelled: stars and tree are best for short vectors, the ring for long ones; and NCCL's ring"
+verdict "modelled: stars and tree are best for short vectors, the ring for long ones, on 4 devices from between 1 and 4 MiB on; and NCCL's ring"
 ! command -v gnuplot >/dev/null || is_png plots/$name.png
 [ -z "$(find plots -name '*.tmp.*')" ] || complain "a temporary file is left"
 verdict "the picture"

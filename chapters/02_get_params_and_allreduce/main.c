@@ -189,8 +189,9 @@ static Prediction ask_what_quarters_take(void) {
 // The ring's devices send half as much as the star's hub, and they receive at the same time, so the
 // ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
 // decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for
-// neighbours.) On 4 devices of this machine, star and ring cross at about 2 MiB. LeNet's gradients
-// are shorter than that, which is why the star is the default here.
+// neighbours.) On 4 devices of this machine, star and ring cross at about 2 MiB. LeNet's gradients,
+// the column N, are shorter than that. So the book's star is a good default here, and only the tree
+// is slightly faster.
 //
 // "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums are
 // bit-identical. But its devices wait for each other less often, and long vectors come in pieces of

@@ -30,7 +30,7 @@ double show_book_example(void) {
     const Machine *machine = machine_find("d2l-pcie");
     printf("\n160 MB on %d GPUs with links of 16 GB/s; only bytes take time\n"
            "  %-18s %8s  modelled: %s\n",
-           BOOK_K, "way", "the book", machine->name);
+           BOOK_K, "method", "the book", machine->name);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         double ms = 1e3 * modelled_allreduce(machine, ways[w].run, BOOK_K, BOOK_FLOATS);
         printf("  %-18s %5.0f ms  %15.1f ms\n", ways[w].name, ways[w].book_ms, ms);

@@ -154,16 +154,17 @@ static double count_starts(const Machine *machine, const Allreduce *a, int k) {
 }
 
 static void add_way(Table *t, const Figures *figures, const Allreduce *a, int k, uint64_t busiest) {
-    double starts = NAN, shortest = NAN, longest = NAN; // without a machine
+    double starts = NAN, shortest = NAN, lenets = NAN, longest = NAN; // without a machine
     if (figures->machine) {
         starts = count_starts(figures->machine, a, k);
         shortest = write_time(figures, a, k, SMALLEST);
+        lenets = modelled_allreduce(figures->machine, a->run, k, LENET_FLOATS);
         for (size_t bytes = 4 * SMALLEST; bytes <= LARGEST; bytes *= 4)
             longest = write_time(figures, a, k, bytes);
     }
     table_text(t, "%s", a->name);
     table_text(t, "%d of %s", a->steps(k), a->in_parts ? "N/k" : "N");
-    table_numbers(t, (double)busiest, (double)busiest / N, starts, shortest, longest);
+    table_numbers(t, (double)busiest, (double)busiest / N, starts, shortest, lenets, longest);
 }
 
 // The table. Clears *right as busiest_sends() does. Returns on which numbers of devices that was
@@ -176,8 +177,9 @@ static char *print_four_ways(const Figures *figures, int k, uint64_t seed, bool 
     if (machine) printf("; modelled: %s, %.1f µs a start", machine->name, 1e6 * machine->launch);
     putchar('\n');
     Table t =
-        TABLE(NULL, WORDS("way", 14), WORDS("steps", 8), WHOLE("busiest sends"), FIXED("in N", 2),
+        TABLE(NULL, WORDS("method", 14), WORDS("steps", 8), WHOLE("busiest sends"), FIXED("in N", 2),
               WHOLE("starts", .modelled = true), DIGITS("1 KiB", 3, .unit = "µs", .modelled = true),
+              DIGITS("N", 3, .unit = "µs", .modelled = true),
               DIGITS("64 MiB", 3, .unit = "ms", .modelled = true));
     int ks[4], n = 0;
     for (int j = 2; j <= (k > 8 ? k : 8); j++)
