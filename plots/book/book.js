@@ -1,5 +1,5 @@
-// book.js: light and dark, search, copies of code, declarations of the names that one points at, questions to answer before
-// one reads on, and timelines to zoom.
+// book.js: light and dark, search, copies of code, declarations of the names that one points at, questions whose answer
+// is hidden until one has guessed, and timelines to zoom.
 // A page can be read without it.
 "use strict";
 
@@ -171,20 +171,26 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclara
 
 // ---- predict first ------------------------------------------------------------------------------
 
-// What follows a question, to the end of its section or to the next question, comes later: when one has answered.
-const behind = (box) => {
+// What answers a question, output and pictures to the end of its section or to the next question, comes later: when one has
+// answered. Prose, code and diagrams stay.
+function behind(box) {
     const list = [];
-    for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict[data-answer], .turn"); at = at.nextElementSibling) list.push(at);
-    return list;
-};
+    for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict[data-answer], .turn"); at = at.nextElementSibling)
+        list.push(...[at, ...at.querySelectorAll("*")].filter((element) => element.matches(".output, figure, .in-browser")));
+    return list.filter((element) => !element.querySelector(".diagram, .exchange"));
+}
 const reveal = (box) => behind(box).forEach((element) => element.classList.remove("later"));
 const questions = [...document.querySelectorAll("main > .predict[data-answer]")];
 
+// As one would say it: 1.3981 is 1.4.
+function rounded(answer) {
+    return isNaN(answer) ? answer : Number(answer).toLocaleString("en", { maximumSignificantDigits: 3 });
+}
 function sayAnswer(box, said) {
-    const { answer, unit } = box.dataset, with_unit = (number) => (number + " " + unit).trim();
+    const { answer, unit } = box.dataset, with_unit = (number) => (number + " " + unit).trim(), shown = with_unit(rounded(answer));
     const off = Math.abs(said - answer) / Math.abs(answer);
     const verdict = said === answer || off <= 0.005 ? ": right." : off <= 0.2 ? ", which is close." : ".";
-    const text = element("p", said === "" ? `The answer is ${with_unit(answer)}.` : `You said ${with_unit(said)}${verdict} The answer is ${with_unit(answer)}.`, "answer");
+    const text = element("p", said === "" ? `The answer is ${shown}.` : `You said ${with_unit(said)}${verdict} The answer is ${shown}.`, "answer");
     text.tabIndex = -1;
     box.querySelector("form").replaceWith(text);
     reveal(box);
@@ -197,7 +203,7 @@ function ask(box) {
     Object.assign(number, { type: "number", step: "any", required: true });
     number.setAttribute("aria-label", "Your answer, in " + (unit || "figures"));
     form.append(...(buttons.length > 1 ? [] : [number, unit + " "]), ...buttons.map((text) => element("button", text)));
-    for (const [text, act] of [["Show the rest", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
+    for (const [text, act] of [["Show the answer", () => sayAnswer(box, "")], ["Do not ask me again", askNoMore]]) {
         const skip = element("button", text, "skip-answer");
         skip.type = "button";
         skip.addEventListener("click", act);
@@ -207,9 +213,10 @@ function ask(box) {
         event.preventDefault();
         sayAnswer(box, buttons.length > 1 ? event.submitter.textContent : number.value).focus();
     });
-    form.append(element("small", "The rest of this section appears below your answer."));
+    const later = behind(box);
+    if (later.length) form.append(element("small", "The output below appears when you have answered."));
     box.append(form);
-    behind(box).forEach((element) => element.classList.add("later"));
+    later.forEach((element) => element.classList.add("later"));
 }
 function askNoMore() {
     keep("predict", "off");

@@ -120,16 +120,20 @@ async function checkTimelines(page, view) {
     }
 }
 
-// A question hides what follows it until it is answered, or until one wants none; the page remembers that.
+// A question hides the output that answers it, and no more, until it is answered or until one wants none; the page remembers
+// that.
 async function checkQuestions(page, view) {
     const boxes = [...view.document.querySelectorAll(".predict[data-answer]")], later = () => view.document.querySelector(".later");
     if (!boxes.length) return;
     if (!later()) fault(page, "its questions hide nothing");
+    const hidden = view.document.querySelector(".later:not(.output, figure, .in-browser), .later :is(.diagram, .exchange)");
+    if (hidden) fault(page, "a question hides what is no output: " + hidden.textContent.trim().slice(0, 40));
     const { answer } = boxes[0].dataset, [button] = boxes[0].querySelectorAll("button"), input = boxes[0].querySelector("input");
     if (input) input.value = 2 * answer + 1;
     button.click();
     const says = boxes[0].querySelector(".answer").textContent;
-    if (boxes[0].nextElementSibling.matches(".later") || !says.includes("You said ") || !says.includes("The answer is " + answer))
+    if (view.behind(boxes[0]).some((element) => element.matches(".later")) || !says.includes("You said ") ||
+        !says.includes("The answer is " + view.rounded(answer)))
         fault(page, "a question is answered by " + says);
     view.askNoMore();
     if (later()) fault(page, "it asks although one wants no questions");
@@ -166,27 +170,38 @@ async function checkRun(page, output) {
     if (!/^epoch \d+\/20, loss .*: about \d+ s left$/.test(told)) fault(page, by + ": it tells not how long it takes: " + told);
 }
 
-// A figure shows each place of its sliders, soon: as many as no browser has memory for, should what they computed stay there.
+// Waits until a figure shows these places of its sliders, or for five seconds.
+async function showsPlaces(place, wanted) {
+    for (let turns = 0; place.dataset.shown !== wanted && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
+    return place.dataset.shown === wanted && place.querySelector("svg");
+}
+
+// A figure is there before one moves it, and shows each place of its sliders, soon: as many as no browser has memory for,
+// should what they computed stay there.
 async function checkFigure(page, place) {
-    const sliders = [...place.querySelectorAll("input")], begin = performance.now();
+    const sliders = [...place.querySelectorAll("input")], places = () => sliders.map((slider) => slider.chosen()).join();
+    const untouched = places();
     place.scrollIntoView();
+    if (!await showsPlaces(place, untouched)) return fault(page, "a figure that nobody has moved shows " + place.dataset.shown);
+    const begin = performance.now();
     for (let i = 0; i < 130; i++) {
         for (const slider of sliders) slider.value = i % (Number(slider.max) + 1);
         sliders[0].dispatchEvent(new Event("input"));
-        const wanted = sliders.map((slider) => slider.chosen()).join();
-        for (let turns = 0; place.dataset.shown !== wanted && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
-        if (place.dataset.shown !== wanted || !place.querySelector("svg"))
-            return fault(page, "a figure stays at " + place.dataset.shown + ", not " + wanted + ": " + place.textContent.slice(-200));
+        if (!await showsPlaces(place, places()))
+            return fault(page, "a figure stays at " + place.dataset.shown + ", not " + places() + ": " + place.textContent.slice(-200));
     }
     const each = Math.round((performance.now() - begin) / 130);
     if (each > 300) fault(page, each + " ms for a place of a figure's sliders");
 
+    // A link to it opens what a question hides.
     const settings = new URLSearchParams(sliders.map((slider) => [slider.name, slider.chosen()]));
-    const again = await load(`${page}#${place.id}?${settings}`, WIDTHS[0]);
-    for (let turns = 0; !again.document.querySelector(`#${place.id}[data-shown]`) && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
-    const shown = again.document.getElementById(place.id).dataset.shown;
-    if (shown !== place.dataset.shown) fault(page, "its address says " + settings + ", and the figure shows " + shown);
-    again.frameElement.remove();
+    for (const [address, wanted] of [[place.id, untouched], [place.id + "?" + settings, places()]]) {
+        const again = await load(page + "#" + address, WIDTHS[0]);
+        for (let turns = 0; !again.document.getElementById(place.id) && turns < 500; turns++) await new Promise((done) => setTimeout(done, 10));
+        const linked = again.document.getElementById(place.id);
+        if (!await showsPlaces(linked, wanted)) fault(page, "its address ends with #" + address + ", and the figure shows " + linked.dataset.shown);
+        again.frameElement.remove();
+    }
 }
 
 // Each page is found by its title.
