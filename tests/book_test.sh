@@ -55,6 +55,10 @@ cat >$one <<'END'
 //
 // helper.c:range_first
 //
+// part.c:part_one
+//
+// all.c:all_of_it
+//
 // main.c:ask_about_lines
 
 // What is asked.
@@ -92,9 +96,13 @@ END
 printf '// helper.h: helps.\n#include "common/program/predict.h"\n' >chapters/01_one/helper.h
 printf '// helper.c: helps.\n#include "helper.h"\n#include "common/base/range.h"\n\n// ## A section\n\n// The first of them.\nint range_first(int n) { return n; }\n\n// Others.\n' \
     >chapters/01_one/helper.c
+printf '// part.h: more.\nint part_one(void);\n' >chapters/01_one/part.h
+printf '// part.c: more.\n#include "part.h"\n\n// One.\nint part_one(void) { return 1; }\n\n// Two.\nint part_two(void) { return 2; }\n' \
+    >chapters/01_one/part.c
+printf '// all.c: all.\n\nint all_of_it(void) { return 3; }\n' >chapters/01_one/all.c
 mkdir -p chapters/01_one/exercises/1_do_it
 printf '// # Exercise 1: do it\n\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >chapters/01_one/exercises/1_do_it/your_part.c
-printf '1. Yes.\n2. Yes, and\n   no.\n' >chapters/01_one/answers.md
+printf '1. Yes.\n2. Yes, and\n   no.\n\n   It `range_first()`.\n   <!-- figure: 1 = run-01: marked[] -->\n' >chapters/01_one/answers.md
 printf '# 2. A second chapter\n\nAfter [the first](../01_one), not [more](../../kernels/cost.h). A worker waits. <!-- figure: 1 = run-01: marked[] -->\n' \
     >chapters/02_two/README.md
 printf '// main.c: it fails.\n\n\nint main(void) { return 3; }\n' >chapters/02_two/main.c
@@ -163,7 +171,14 @@ expect_in 01.html 'The output on this page is from .*make run-01'
 expect_in 01.html 'id="tab-1-2".*int</span> <a class="d" href="ref/common-base.html#n-range_first">range_first.*class="pytorch".*first.*print_section'
 expect_in index.html '<pre class="commands"><code><span><span><span>make</span> .*<span class="gap">   </span><span># on four.*class="gap">          </span><span>says'
 expect_in 01.html 'print_section.*class="output">.*range_first(3) is 3 &lt;tag&gt;.*<p>A sentence that is too long [^<]* is wrapped.</p>.*<th[^>]*>ms</th>.*three.*Is this a question'
-expect_in 01.html 'What else it prints.*all:.*A child says so.*<details.*main.c'
+expect_in 01.html '<details id="file-chapters-01-one-main-c"><summary>The rest of main.c</summary> *<div class="output">.*all:.*A child says so.*<summary>helper.h</summary>.*<summary>The rest of part.c and part.h</summary>.*part_two.*id="file-chapters-01-one-part-h".*part_one'
+expect_in 01.html '<div id="file-chapters-01-one-all-c">.*all_of_it.*id="rest"'
+[ "$(grep -o 'all_of_it\|part.*one' build/book/01.html | wc -l)" = 3 ] || complain "what the story shows is there again"
+expect_in 01.html 'Is this a question?</p> *<details> <summary>Answer</summary> *<p>Yes.</p> *</details>.*Is this one, too?</p> *<details>.*Yes, and no.</p> *<p>It <a[^>]*><code[^>]*>range_first()</code></a>.</p> *</details></li>'
+mkdir "$work/page"
+sh plots/book/book.sh build student whole "$work/page" >"$work/page/said" 2>&1 || complain "no book in one page: $(cat "$work/page/said")"
+tr '\n' ' ' <"$work/page/whole.html" | grep -q 'Is this one, too?.*Answers.*Yes, and no.' || complain "no answers behind the questions"
+grep -q -e '<details' -e 'child says so' "$work/page/whole.html" && complain "one page of the whole book has what is folded"
 expect_in 01.html '<figure class="timeline" data-timeline="pictures/01/p">.*alt="A point".*Figure 1.1</strong> What to see in it\..*<svg[^>]*diagram.*<path.*aria-label="A ring"'
 expect_in 01.html 'class="predict" data-answer="79.5" data-unit="characters".*How long are they'
 expect_in 01.html 'class="predict".*How many .lines. does it print?.*static.*print_section'
@@ -190,11 +205,12 @@ expect_in 01-lab.html '<body class="lab">.*href="01.html">Chapter</a>.*Lab 01</s
 expect_in 01-lab.html 'What was seen?.*rel="next" href="02-lab.html"'
 expect_in 01-lab.html '<span>run-01</span> <span>ARGS=.--devices</span> <span>4</span> <span>--machine</span>'
 expect_in ref/common-base.html 'Some of n things.*id="n-range_first"'
-grep -q -e 'Yes, and' -e 'That, and' -e 'get stuck' -e 'or instructors' build/book/*.html &&
-    complain "the student's edition has answers"
+grep -q -e 'That, and' -e 'get stuck' -e 'or instructors' build/book/*.html &&
+    complain "the student's edition has answers to the lab's questions"
+grep -q 'marked' build/book/*.html && complain "pages show from where a figure is"
 [ ! -e build/book/for_instructors.html ] || complain "the student's edition has the page for instructors"
 [ -s build/book/training-on-multiple-gpus.epub ] || complain "no EPUB"
-verdict "a page has prose, code, what its functions printed, pictures, formulas and links"
+verdict "a page has prose, code, what its functions printed, pictures, formulas, links and answers"
 
 grep -q '^book: no WebAssembly, so no program runs in a page: ' "$out" || complain "came: $(cat "$out")"
 expect_in 01.html 'range_first(3) is 3.*The program of this chapter could run here.*no compiler for WebAssembly.*make setup book'
@@ -202,17 +218,15 @@ expect_in 01.html 'range_first(3) is 3.*The program of this chapter could run he
 expect_in index.html 'Programs cannot run in these pages.*make setup book'
 verdict "without WebAssembly pages say why nothing runs in them"
 
-# A chapter that was changed since, without a run: what has no place any more is not lost. (Looked at in the one page
-# of the whole book: that is made faster.)
+# A chapter that was changed since, without a run: what has no place any more is not lost.
 cp $one "$work/kept"
-mkdir "$work/page"
 while IFS='@' read -r change wanted; do
     sed -i "$change" $one
-    sh plots/book/book.sh build student whole "$work/page" >"$out" 2>&1 || complain "no book of changed sources: $(cat "$out")"
-    tr '\n' ' ' <"$work/page/whole.html" | grep -q "$wanted" || complain "$change: no $wanted"
+    make_book || complain "no book of changed sources: $(cat "$out")"
+    expect_in 01.html "$wanted"
 done <<'END'
-3s|^|//\n//\n|@print_section.*class="output">.*range_first(3) is 3
-s|print_section|print_other|@What else it prints.*range_first(3) is 3
+3s|^|//\n//\n|@print_section.*class="output">.*range_first(3) is 3.*The rest of main
+s|print_section|print_other|@The rest of main.c</summary> *<div class="output">.*range_first(3) is 3
 END
 cp "$work/kept" $one
 verdict "a run of older sources"
@@ -229,18 +243,18 @@ grep -e 'could run here' -e 'cannot run in these' build/book/*.html >>"$problems
 expect_in 01.html 'data-program="01_one" data-flags="--devices 2" data-note="It has some images."'
 verdict "with it, they have what runs it"
 expect_in 01.html 'Is this one, too?.*Yes, and no.'
-grep -q 'marked' build/book/*.html && complain "pages show from where a figure is"
+grep -q 'marked' build/book/*.html && complain "pages show from where a figure in a lab's answers is"
 expect_in 01-lab.html 'The answers.*class="lab-answers".*This.*That, and more.*For the instructor.*They get stuck.</p>'
 expect_in index.html 'href="for_instructors.html"'
 expect_in for_instructors.html 'Not for students'
-verdict "the instructor's edition has answers"
+verdict "the instructor's edition has answers to labs"
 
-# What students have: no answers.
+# What students have: no answers to labs. And a chapter may have none to its questions yet.
 mkdir "$work/answers"
 mv chapters/01_one/*answers.md "$work/answers"
 make_book || complain "no student's edition without answers: $(cat "$out")"
 [ "$(grep -c . "$out")" -le 4 ] || complain "a student's edition complains: $(cat "$out")"
-expect_in 01.html 'Is this one, too?'
+expect_in 01.html 'Is this one, too?</li>'
 expect_in 01-lab.html 'What was seen?'
 
 # ---- bad input -----------------------------------------------------------------------------------
@@ -266,11 +280,9 @@ with() { # FILE SED_COMMAND PLACE WORDS
     cp "$work/kept" "$1"
 }
 
-expect_refusal 'chapters/01_one/answers.md:' "not there, and so no instructor's edition" sh plots/book/book.sh build instructor tools
-cp "$work/answers/answers.md" chapters/01_one
-expect_refusal 'chapters/01_one/lab_answers.md:' "not there, and so no instructor's edition" sh plots/book/book.sh build instructor
-cp "$work/answers/lab_answers.md" chapters/01_one
-verdict "without answers there is a student's edition, and no instructor's"
+expect_refusal 'chapters/01_one/lab_answers.md:' "not there, and so no instructor's edition" sh plots/book/book.sh build instructor tools
+cp "$work"/answers/*answers.md chapters/01_one
+verdict "without a lab's answers there is a student's edition, and no instructor's"
 
 with $one 's|"quoted"|```|' "$one:9:" 'has no partner'
 with $one 's|"quoted"|a `tick|' "$one:9:" 'has no partner'
@@ -291,9 +303,10 @@ with chapters/glossary.md '1s|# ||' 'chapters/glossary.md:1:' 'title'
 verdict "no title"
 
 with chapters/01_one/answers.md '2s|2|3|' 'chapters/01_one/answers.md:2:' 'answer 3 where answer 2'
-with chapters/01_one/answers.md '1d;s|^2|1|' 'chapters/01_one/answers.md:2:' '1 answers to 2 questions'
+with chapters/01_one/answers.md '1d;s|^2|1|' 'chapters/01_one/answers.md:5:' '1 answers to 2 questions'
 with chapters/01_one/answers.md '1s|^|Answers\n|' 'chapters/01_one/answers.md:1:' 'belongs to no answer'
-edition=instructor with chapters/01_one/answers.md '3s|no|`no|' 'chapters/01_one/answers.md:3:' 'has no partner'
+with chapters/01_one/answers.md '5s|^   It| It|' 'chapters/01_one/answers.md:5:' 'belongs to no answer'
+with chapters/01_one/answers.md '3s|no|`no|' 'chapters/01_one/answers.md:3:' 'has no partner'
 with $one 's|## Questions|## Others|' 'chapters/01_one/answers.md:1:' 'without questions'
 verdict "answers that are not those of the questions"
 

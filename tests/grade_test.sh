@@ -163,7 +163,7 @@ contained() { # WORDS NAME COMMAND: it prints these, a pattern for all of it
     verdict $? "in the sandbox $2"
 }
 contained "seen:" "nothing can be read that students do not have" \
-    "echo seen:; for f in $solution $folder/rivals chapters/04*/answers.md chapters/04*/exercises/*/*.c tests/grade_test.sh README.md .git/HEAD /etc/shadow $work/04-3.c; do head -c 9 \$f; done 2>/dev/null"
+    "echo seen:; for f in $solution $folder/rivals chapters/04*/lab_answers.md $folder/answers.md chapters/04*/exercises/*/*.c tests/grade_test.sh README.md .git/HEAD /etc/shadow $work/04-3.c; do head -c 9 \$f; done 2>/dev/null"
 contained "written:" "nothing can be written but in /tmp and /dev/shm" \
     'echo written:; for f in /x /etc/x /usr/x README.md chapters/x common/x ../x /dev/x /proc/sys/kernel/hostname build/x x /var/x /own/x /given.o; do (echo x >$f) 2>/dev/null && echo $f; done'
 contained "[1-6] processes" "no other process is seen" 'echo $(ls -d /proc/[0-9]* | wc -l) processes'

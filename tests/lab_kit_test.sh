@@ -1,6 +1,6 @@
 #!/bin/sh
-# lab_kit_test.sh BUILD: a student who unpacks the archive finds no solution, no rival, no answer, no conclusion and no
-# dead link; it has what was picked, is the same each time, and grades; what is handed in is what was written. Prints TAP.
+# lab_kit_test.sh BUILD: a student who unpacks the archive finds no solution, no rival, no answer to a lab, no conclusion
+# and no dead link; it has what was picked, is the same each time, and grades; what is handed in is what was written. Prints TAP.
 set -u
 . "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
@@ -35,7 +35,8 @@ verdict $? "there are more than $((15 * expected)) lines that only solutions and
 find "$all" -type f -exec cat {} + | sed 's/^ *//' | grep -aFxf "$work/secret" >"$out"
 nothing "none of them is in the archive"
 # Twelve words in a row are a sentence of its own. (Chapters may explain in their text what an answer says, too.)
-find "$all/tests" "$all"/chapters/*/exercises "$all"/chapters/*/lab.md "$all"/chapters/*/your_answers.md -type f >"$work/texts"
+find chapters -name lab_answers.md -o -path '*/exercises/*/answers.md' >"$work/conclusions"
+find "$all/tests" "$all"/chapters/*/exercises "$all"/chapters/*/lab.md "$all"/chapters/*/*answers.md -type f >"$work/texts"
 xargs awk '
     FNR == 1 { n = 0 }
     {
@@ -44,12 +45,14 @@ xargs awk '
             row[n++ % 12] = tolower($i)
             said = ""
             for (j = n; j < n + 12; j++) said = said " " row[j % 12]
-            if (n >= 12 && FILENAME ~ /[^r]_answers\.md$|\/answers\.md$/) answer[said]
+            if (n >= 12 && FILENAME ~ /^chapters/) answer[said]
             else if (n >= 12 && said in answer) print FILENAME ":" FNR ":" said
         }
-    }' $(find chapters -name '*answers.md' ! -name your_answers.md) <"$work/texts" >"$out" 2>"$errors"
-nothing "and no sentence of the answers is in sheets, exercises or tests: no conclusion"
-find "$all" -name '*answers.md' ! -name your_answers.md -o -name solution.c -o -name rivals -o -name for_instructors.md -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
+    }' $(cat "$work/conclusions") <"$work/texts" >"$out" 2>"$errors"
+nothing "and no sentence of the answers to labs and exercises is in sheets, chapters' answers, exercises or tests: no conclusion"
+(cd "$all" && ls chapters/*/answers.md) >"$work/with" 2>"$errors" && ls chapters/*/answers.md | diff - "$work/with" >"$out"
+verdict $? "each chapter's questions have their answers"
+find "$all" -name lab_answers.md -o -path '*/exercises/*/answers.md' -o -name solution.c -o -name rivals -o -name for_instructors.md -o -path '*/tests/lab/*' -o -name '*.o' -o -path '*/.git/*' -o -path '*/build/*' >"$out"
 (cd "$all" && printf '%s\n' *) | grep -vx 'LICENSE\|Makefile\|README.md\|chapters\|common\|kernels\|plots\|tests' >>"$out"
 nothing "nor are solutions, answers, known mistakes, made-up hand-ins, what was built, and other folders"
 before=$(cksum <"$archive")

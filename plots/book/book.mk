@@ -8,9 +8,9 @@
 #
 # make lab-sheets, make book-pdf: the labs' pages (they need no runs) and the whole book as PDF.   sheets.sh
 #
-# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the questions, and IMAGES=all all 70,000
-# images for programs that run in a page (35 MB; else 3,000). BOOK_REPOSITORY=ADDRESS
-# is where notebooks copy the project from, if they do not lie in it; else it is where git got it from (remote origin).
+# RUN=0 takes the output of the last run, EDITION=instructor adds the answers to the labs' questions, and IMAGES=all all
+# 70,000 images for programs that run in a page (35 MB; else 3,000). BOOK_REPOSITORY=ADDRESS is where notebooks copy the
+# project from, if they do not lie in it; else it is where git got it from (remote origin).
 
 RUN     ?= 1
 EDITION ?= student

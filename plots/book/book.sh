@@ -15,16 +15,15 @@ pandoc --version | awk 'NR == 1 { split($2, v, "."); exit !(v[1] > 2 || (v[1] ==
     refuse "$(pandoc --version | head -n 1) is too old" "2.17 or newer is needed, that of Debian 12 or Ubuntu 23.04"
 lunr=$(ls /usr/share/javascript/lunr/lunr.min.js /usr/share/javascript/lunr/lunr.js 2>/dev/null | head -n 1)
 [ "$lunr" ] || refuse "lunr is missing, with which pages are searched" "make setup book"
-# Pages beside the chapters. What is handed out to students has no answers, and not the page for instructors.
+# Pages beside the chapters. What is handed out to students has no answers to the labs' questions, and not the page for
+# instructors.
 texts=$(find chapters -maxdepth 1 -name '*.md' ! -name index.md | sort)
 [ "$edition" = instructor ] || texts=$(echo "$texts" | grep -v '/for_instructors\.md$')
 if [ "$edition" = instructor ]; then
-    for text in chapters/[0-9]*/main.c chapters/[0-9]*/lab.md; do
-        [ -e "$text" ] && grep -q '^\(// \)\{0,1\}## Questions' "$text" || continue
-        answers=${text%/*}/answers.md
-        case $text in *lab.md) answers=${text%/*}/lab_answers.md ;; esac
-        [ -e "$answers" ] || refuse "$answers: not there, and so no instructor's edition" \
-            "what is handed out has no answers; without EDITION=instructor the book is made without them"
+    for lab in chapters/[0-9]*/lab.md; do
+        [ ! -e "$lab" ] || [ -e "${lab%.md}_answers.md" ] ||
+            refuse "${lab%.md}_answers.md: not there, and so no instructor's edition" \
+                "what is handed out has no such answers; without EDITION=instructor the book is made without them"
     done
 fi
 [ "${3:-}" != tools ] || exit 0

@@ -2,7 +2,8 @@
 -- rendered as. First the head (README.md), then the story (main.c), with the teaching files before its summary, then
 -- exercises; last, and folded, what the program needs besides.
 --
---     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become}
+--     {kind = "prose",   file =, text = Markdown, shift = how much deeper its headings become,
+--                        answers = {file =, text = Markdown}}   to the questions in it, if they are written
 --     {kind = "how",     file =, text = Markdown}               how to run it, and what to read
 --     {kind = "heading", level =, text =, code = name of a file, id =}
 --     {kind = "code",    file =, line =, last =, text =, output = what it printed, by = the functions that did: {name = true}}
@@ -11,9 +12,10 @@
 --                                                               (ch.run.answers[text] = {answer =, unit =}, if it came out)
 --     {kind = "exercise" / "end exercise", id =, text = title, about =}         an exercise's files, shown on demand
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
---     {kind = "fold" / "end fold", title =, path =}             a file, shown on demand
+--     {kind = "run"}                                            where a notebook runs the chapter
+--     {kind = "fold" / "end fold", title =, path =}             a file, or a .c and its .h, shown on demand
 --     {kind = "rest",    output =}                              what was printed by functions that are not shown
---     {kind = "answers", file =, text = Markdown}
+--     {kind = "anchor",  path =}                                where links to a file lead that is shown already
 local source = require("source")
 local questions = require("questions")
 local chapter = {}
@@ -177,18 +179,57 @@ local function add_file(ch, items, path, shift, text)
   end
 end
 
-local function add_folded(ch, items, path, title)
-  items[#items + 1] = {kind = "fold", title = title, path = path}
-  add_file(ch, items, path, 3)
-  items[#items + 1] = {kind = "end fold"}
-end
-
 local function heading(level, text, id)
   return {kind = "heading", level = level, text = text, id = id or "s-" .. text:lower():gsub("%W", "-")}
 end
 
 local function file_heading(path, level, text)
   return {kind = "heading", level = level, text = text or "", code = path:match("[^/]+$"), path = path}
+end
+
+local function add_folded(ch, items, title, paths)
+  items[#items + 1] = {kind = "fold", title = title, path = paths[1]}
+  for i, path in ipairs(paths) do
+    if i > 1 then items[#items + 1] = file_heading(path, 4) end
+    add_file(ch, items, path, 3)
+  end
+  items[#items + 1] = {kind = "end fold"}
+end
+
+-- Whether the story shows code of this file, and whether it leaves some.
+local function what_is_shown(ch, path)
+  local shows, leaves = false, false
+  for _, block in ipairs(source.blocks(path)) do
+    for _, piece in ipairs(block.code and source.pieces(block) or {}) do
+      local is_shown = ch.placed[path .. ":" .. piece.line] or false
+      shows, leaves = shows or is_shown, leaves or not is_shown
+    end
+  end
+  return shows, leaves
+end
+
+local function add_anchor(items, path)
+  for i, item in ipairs(items) do
+    if item.file == path then return table.insert(items, i, {kind = "anchor", path = path}) end
+  end
+end
+
+-- What the page has not shown of the files: a fold for each, or for a .c and its .h.
+local function add_others(ch, items, shown)
+  local folds = {}
+  for _, name in ipairs(others(ch.folder, shown)) do
+    local path, stem, last = ch.folder .. "/" .. name, name:match("^(.*)%."), folds[#folds]
+    local shows, leaves = what_is_shown(ch, path)
+    if shows and not leaves then
+      add_anchor(items, path)
+    elseif last and last.stem == stem then
+      last.title, last.paths[2] = last.title .. " and " .. name:match("[^/]+$"), path
+      last.is_rest = last.is_rest or shows
+    else
+      folds[#folds + 1] = {stem = stem, title = name, paths = {path}, is_rest = shows}
+    end
+  end
+  for _, fold in ipairs(folds) do add_folded(ch, items, (fold.is_rest and "The rest of " or "") .. fold.title, fold.paths) end
 end
 
 -- A file alone.
@@ -234,25 +275,18 @@ local function story_of(ch, main)
   return story, ending, plumbing
 end
 
-local function is_questions(item)
-  return item.kind == "prose" and questions.section(item.text, "Questions") ~= nil
-end
-
--- Behind the questions, in the instructor's edition.
 local function add_answers(items, folder)
   local path = folder .. "/answers.md"
-  if not exists(path) then return end
-  local at
-  for i, item in ipairs(items) do
-    if is_questions(item) then at = i end
+  local text, asked = source.read(path), nil
+  for _, item in ipairs(text and items or {}) do
+    local section = item.kind == "prose" and questions.section(item.text, "Questions")
+    if section then asked, item.answers = section, {file = path, text = text} end
   end
-  if not at then
+  if asked then
+    questions.check_answers(path, text, questions.count(asked))
+  elseif text then
     source.die(path, 1, "answers without questions", "## Questions in main.c asks them")
   end
-  local text = source.read(path)
-  questions.check_answers(path, text, questions.count(questions.section(items[at].text, "Questions")))
-  if os.getenv("BOOK_EDITION") ~= "instructor" then return end
-  table.insert(items, at + 1, {kind = "answers", file = path, text = text})
 end
 
 -- ---- exercises --------------------------------------------------------------------------------
@@ -270,7 +304,7 @@ local function add_exercise(ch, items, name)
   add_file(ch, items, yours, 3, "//" .. below)
   items[#items + 1] = {kind = "end starter"}
   for _, file in ipairs(files_in(path)) do
-    if file ~= "your_part.c" and file ~= "solution.c" and file:match("%.[ch]$") then add_folded(ch, items, path .. file, file) end
+    if file ~= "your_part.c" and file ~= "solution.c" and file:match("%.[ch]$") then add_folded(ch, items, file, {path .. file}) end
   end
   items[#items + 1] = {kind = "end exercise"}
 end
@@ -338,14 +372,15 @@ function chapter.open(folder, build)
   end
   add(items, ending)
   add_exercises(ch, items)
-  add(items, {ch.rest, heading(2, "The rest of the program", "rest"), {kind = "fold", title = "main.c", path = main}})
+  add(items, {{kind = "run"}, heading(2, "The rest of the program", "rest"),
+    {kind = "fold", title = "The rest of main.c", path = main}, ch.rest})
   for _, item in ipairs(plumbing) do
     item.shift = 3
     if item.text:match("## Questions") then source.die(main, nil, "questions in main()'s section", "// ## The program") end
   end
   add(items, plumbing)
   items[#items + 1] = {kind = "end fold"}
-  for _, name in ipairs(others(folder, shown)) do add_folded(ch, items, folder .. "/" .. name, name) end
+  add_others(ch, items, shown)
   if ch.run then place_outputs(ch) end
   add_answers(items, folder)
   return ch

@@ -162,15 +162,15 @@ local function add_items(ch)
     elseif item.kind == "end starter" then
       in_starter = false
     elseif in_starter then -- it is in the cell
-    elseif item.kind == "prose" or item.kind == "how" or item.kind == "answers" then
-      local made = prose.blocks(item.text, item.shift or 2, item.file)
-      for _, block in ipairs(made) do -- (a heading would end the cell, and with it the fold)
+    elseif item.kind == "prose" or item.kind == "how" then
+      for _, block in ipairs(prose.item(item, 2)) do -- (a heading would end the cell, and with it the fold)
         say({is_folded and block.t == "Header" and pandoc.Para({pandoc.Strong(block.content)}) or block})
       end
     elseif item.kind == "exercise" then
       say({pandoc.Header(3, {pandoc.Str(item.text)})})
-    elseif item.kind == "heading" and not is_folded then
-      say({pandoc.Header(item.level, {pandoc.Str(item.text), item.code and pandoc.Code(item.code) or nil})})
+    elseif item.kind == "heading" then
+      local words = {pandoc.Str(item.text), item.code and pandoc.Code(item.code) or nil}
+      say({is_folded and pandoc.Para({pandoc.Strong(words)}) or pandoc.Header(item.level, words)})
     elseif item.kind == "predict" then
       say({pandoc.BlockQuote({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})})})
     elseif item.kind == "code" then
@@ -178,12 +178,12 @@ local function add_items(ch)
       add_output(item.output)
     elseif item.kind == "printed" then
       add_output(item.output)
-    elseif item.kind == "rest" then
+    elseif item.kind == "run" then
       add_run(ch)
     elseif item.kind == "fold" then
       flush()
       title, is_folded = item.title, true
-      say({pandoc.RawBlock("html", "<details>\n<summary><code>" .. item.title .. "</code></summary>")})
+      say({pandoc.RawBlock("html", "<details>\n<summary>" .. item.title .. "</summary>")})
     elseif item.kind == "end fold" then
       say({pandoc.RawBlock("html", "</details>")})
       flush()

@@ -87,7 +87,7 @@ local answers = {} -- of the run, by question
 
 local folds = 0
 local makers = {
-  prose = function(item) return prose.blocks(item.text, item.shift, item.file) end,
+  prose = function(item) return prose.item(item) end,
   how = function(item)
     local blocks = prose.blocks(item.text, 0, item.file)
     if not is_html then return {pandoc.Para({pandoc.Strong({pandoc.Str("How to run")})}), table.unpack(blocks)} end
@@ -107,17 +107,13 @@ local makers = {
     return blocks
   end,
   printed = function(item) return output_block(item) end,
-  rest = function(item) -- what was printed by functions that are not shown
-    if not (item.output or ""):match("%S") then return {} end
-    return {pandoc.Header(2, {pandoc.Str("What else it prints")}, {id = "what-else"}), table.unpack(output_block(item))}
-  end,
+  run = function() return {} end,
+  rest = function(item) return output_block(item) end,
+  anchor = function(item) return {is_html and pandoc.Div({}, {id = index.file_id(item.path)}) or nil} end,
   predict = function(item)
     local came_out = answers[item.text]
     return {pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Predict first.")}), pandoc.Space(), pandoc.Str(item.text)})},
       pandoc.Attr("", {"predict"}, came_out and {{"data-answer", came_out.answer}, {"data-unit", came_out.unit}} or {}))}
-  end,
-  answers = function(item)
-    return {pandoc.Div(prose.blocks("**Answers**\n\n" .. item.text, 2, item.file), {class = "answers"})}
   end,
   exercise = function(item)
     local header = pandoc.Header(3, {pandoc.Str(item.text)}, {id = "exercise-" .. item.id})

@@ -2,6 +2,7 @@
 -- sources have numbers, and pictures are figures.
 local source = require("source")
 local chapter = require("chapter")
+local questions = require("questions")
 local index = require("index")
 local code = require("code")
 local output = require("output")
@@ -379,6 +380,13 @@ local function fold_epochs(block)
   end
   show(from, #lines)
   return parts
+end
+
+-- Blocks of an item of a chapter, with the answers to the questions in it.
+function prose.item(item, shift)
+  local blocks, answers = prose.blocks(item.text, item.shift or shift, item.file), item.answers
+  if not answers then return blocks end
+  return questions.answer(blocks, answers.file, prose.blocks(answers.text, 2, answers.file), os.getenv("BOOK_FORMAT") ~= "book")
 end
 
 -- Blocks of what a program printed.

@@ -34,4 +34,43 @@ function questions.check_answers(path, text, expected)
   end
 end
 
+-- (Paragraphs, also where a short list has none: Markdown of notebooks needs the empty lines around a fold.)
+local function with_fold(question, answer)
+  local item = {}
+  local function add(blocks)
+    for _, block in ipairs(blocks) do item[#item + 1] = block.t == "Plain" and pandoc.Para(block.content) or block end
+  end
+  add(question)
+  add({pandoc.RawBlock("html", "<details>\n<summary>Answer</summary>")})
+  add(answer)
+  add({pandoc.RawBlock("html", "</details>")})
+  return item
+end
+
+-- Adds the answers, blocks of the file at path, to the blocks that ask: each in a fold below its question or, where there
+-- are no folds, all behind the last question.
+function questions.answer(blocks, path, answers, has_folds)
+  local all, given, out, is_here = {}, 0, {}, false
+  for _, block in ipairs(answers) do
+    if block.t ~= "OrderedList" then
+      source.die(path, source.line_of(path, pandoc.utils.stringify(block):match("%S+") or ""),
+        "text that belongs to no answer", "further paragraphs of an answer begin with three spaces")
+    end
+    for _, item in ipairs(block.content) do all[#all + 1] = item end
+  end
+  for _, block in ipairs(blocks) do
+    if block.t == "Header" and block.level == 2 then is_here = pandoc.utils.stringify(block.content) == "Questions" end
+    local is_list, items = is_here and block.t == "OrderedList", {}
+    for i, question in ipairs(is_list and block.content or {}) do
+      given = given + 1
+      items[i] = has_folds and with_fold(question, all[given]) or question
+    end
+    out[#out + 1] = is_list and pandoc.OrderedList(items, block.listAttributes) or block
+    if is_list and not has_folds and given == #all then
+      out[#out + 1] = pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Answers")})}), pandoc.OrderedList(all)}, {class = "answers"})
+    end
+  end
+  return out
+end
+
 return questions
