@@ -27,8 +27,6 @@ $(WASM_PROGRAMS) $(WASM_TESTED): $(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapter
 	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $(filter %.o,$^) -lwasi-emulated-signal -lwasi-emulated-getpid \
 	    -Wl,-z,stack-size=4194304,--initial-memory=1073741824,--max-memory=1073741824
 $(BUILD)/wasm/obj/kernels/cpu/%.o: WASM_FLAGS += -ffp-contract=fast
-# (The page asks the stack which function prints, so functions stay what they are.)
-$(BUILD)/wasm/obj/chapters/%.o: WASM_FLAGS += -fno-inline
 # (Debian has stb as a library, for its own processors only.)
 $(BUILD)/wasm/obj/common/program/picture.c.o: WASM_FLAGS += -DSTB_IMAGE_WRITE_IMPLEMENTATION -DSTB_TRUETYPE_IMPLEMENTATION
 # (Random123 has not heard of WebAssembly; what it does for 32-bit Arm is plain C.)

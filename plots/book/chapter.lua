@@ -6,7 +6,7 @@
 --                        answers = {file =, text = Markdown}}   to the questions in it, if they are written
 --     {kind = "how",     file =, text = Markdown}               how to run it, and what to read
 --     {kind = "heading", level =, text =, code = name of a file, id =}
---     {kind = "code",    file =, line =, last =, text =, output = what it printed, by = the functions that did: {name = true}}
+--     {kind = "code",    file =, line =, last =, text =, output = what it printed}
 --     {kind = "printed", file =, text =, output = what it printed}   of code in behind/, which stays there
 --     {kind = "predict", text =}                                a question before the code, or where a paragraph places it
 --                                                               (ch.run.answers[text] = {answer =, unit =}, if it came out)
@@ -14,6 +14,7 @@
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
 --     {kind = "run"}                                            where a notebook runs the chapter
 --     {kind = "fold" / "end fold", title =, path =}             a file, or a .c and its .h, shown on demand
+--     {kind = "in page"}                                          where the program runs in the page
 --     {kind = "rest",    output =}                              what was printed by functions that are not shown
 --     {kind = "anchor",  path =}                                where links to a file lead that is shown already
 local source = require("source")
@@ -336,16 +337,13 @@ local function place_outputs(ch)
     for file, name in calls:gmatch("(%S-):%d+:([%w_]+)") do
       for _, item in ipairs(shown) do
         if item.file == file and (item.in_story or not in_story) and name ~= "main" and
-          source.defines(item.text, name) then return item, name end
+          source.defines(item.text, name) then return item end
       end
     end
   end
   for _, piece in ipairs(ch.run.pieces) do
-    local item, name = showing(piece.calls, true)
-    if not item then item, name = showing(piece.calls, false) end
-    item = item or ch.rest
-    item.output, item.by = (item.output or "") .. piece.text, item.by or {}
-    if name then item.by[name] = true end
+    local item = showing(piece.calls, true) or showing(piece.calls, false) or ch.rest
+    item.output = (item.output or "") .. piece.text
   end
 end
 
@@ -370,6 +368,7 @@ function chapter.open(folder, build)
     items[#items + 1] = file_heading(folder .. "/" .. name, 2)
     add_file(ch, items, folder .. "/" .. name, 1)
   end
+  items[#items + 1] = {kind = "in page", folder = folder}
   add(items, ending)
   add_exercises(ch, items)
   add(items, {{kind = "run"}, heading(2, "The rest of the program", "rest"),

@@ -144,10 +144,10 @@ async function checkQuestions(page, view) {
     again.frameElement.remove();
 }
 
-// Below each output the program runs and prints what it does there; it says what is wrong with its flags, and can be stopped.
+// The program runs and prints what it does; it says what is wrong with its flags, and can be stopped.
 // (What it computes: tests/wasm_test.sh.)
-async function checkRun(page, output) {
-    const form = output.querySelector("form"), line = form.querySelector("textarea"), button = form.querySelector("button");
+async function checkRun(page, place) {
+    const form = place.querySelector("form"), line = form.querySelector("textarea"), button = form.querySelector("button");
     let told = ""; // how long a training still takes
     async function run(flags) {
         line.value = flags;
@@ -156,18 +156,18 @@ async function checkRun(page, output) {
             await new Promise((done) => setTimeout(done, 100));
             told = form.querySelector(".doing").textContent || told;
         }
-        return form.dataset.ended + ": " + (output.querySelector(".from-tab") || form).textContent + form.querySelector(".printed").textContent;
+        return form.dataset.ended + ": " + form.querySelector(".printed").textContent;
     }
-    const { flags, by } = output.dataset, trains = flags.includes("--train-size"); // the others end too soon to be stopped
+    const { flags } = place.dataset, trains = flags.includes("--train-size"); // the others end too soon to be stopped
     const good = await run(trains ? "--train-size 256 --test-size 100 --epochs 1 --batch-size 64" : flags);
-    if (!/^0: [^]*\n[^]*came out: /.test(good)) fault(page, by + ": its program does not run: " + good.slice(-300));
+    if (!/^0: [^]*\n[^]*came out: /.test(good)) fault(page, "its program does not run: " + good.slice(-300));
     const bad = await run("--wrong");
-    if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, by + ": a wrong flag is not refused: " + bad.slice(0, 200));
+    if (!/^2: [^]*error: .*wrong[^]*hint: /.test(bad)) fault(page, "a wrong flag is not refused: " + bad.slice(0, 200));
     if (!trains) return;
     setTimeout(() => button.click(), 2000);
     const stopped = await run(flags);
-    if (!stopped.startsWith("stopped: ")) fault(page, by + ": its program does not stop: " + stopped.slice(0, 100));
-    if (!/^epoch \d+\/20, loss .*: about \d+ s left$/.test(told)) fault(page, by + ": it tells not how long it takes: " + told);
+    if (!stopped.startsWith("stopped: ")) fault(page, "its program does not stop: " + stopped.slice(0, 100));
+    if (!/^epoch \d+\/20, loss .*: about \d+ s left$/.test(told)) fault(page, "it tells not how long it takes: " + told);
 }
 
 // Waits until a figure shows these places of its sliders, or for five seconds.
@@ -240,7 +240,7 @@ async function checkPage(page) {
             await checkTimelines(page, view);
             await checkSearch(page, view);
             for (const place of view.document.querySelectorAll("div.in-browser")) await checkFigure(page, place);
-            for (const output of view.document.querySelectorAll(".output[data-program]")) await checkRun(page, output);
+            for (const program of view.document.querySelectorAll("[data-program]")) await checkRun(page, program);
         }
         view.frameElement.remove();
     }

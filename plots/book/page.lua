@@ -51,36 +51,26 @@ local function code_block(item)
   return {raw('<div class="tabs">' .. labels .. block), pandoc.Div(python, {class = "pytorch"}), raw("</div>")}
 end
 
--- What a function printed; with what run.js needs to run the chapter's program again, if it runs in a page.
-local page_runs -- {program =, flags =, note =}, or nil
-local why_not   -- what the reader is told, once, where it could run and does not
 local function output_block(item)
-  local text, by, attributes = item.output or "", {}, {}
-  if not text:match("%S") then return {} end
-  for name in pairs(item.by or {}) do by[#by + 1] = name end
-  table.sort(by)
-  if #by > 0 and page_runs then
-    attributes = {{"data-program", page_runs.program}, {"data-flags", page_runs.flags}, {"data-note", page_runs.note}, {"data-by", table.concat(by, " ")}}
-  end
-  local note = #by > 0 and why_not or nil
-  if note then why_not = nil end
-  return {pandoc.Div(prose.printed(text), pandoc.Attr("", {"output"}, attributes)), note}
+  local text = item.output or ""
+  return text:match("%S") and {pandoc.Div(prose.printed(text), {class = "output"})} or {}
 end
+
 local function is_compiled(name) return chapter.exists(("%s/wasm/%s.wasm"):format(build, name)) end
 local function without_wasm(what)
   return pandoc.Div(prose.blocks(what .. " Whoever made these pages had no compiler for WebAssembly. On Debian and Ubuntu " ..
     "`make setup book` installs one, and makes pages whose programs run."), {class = "run"})
 end
-local function find_page_runs(folder)
-  local name, flags = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
-  page_runs, why_not = nil, nil
-  if not is_html or not flags then return end
+
+-- Where run.js runs the chapter's program, if it has a file in_browser: flags to begin with, and a line for the reader.
+local function run_block(folder)
+  local name, said = folder:match("[^/]+$"), source.read(folder .. "/in_browser")
+  if not is_html or not said then return {} end
   if not is_compiled(name) then
-    why_not = without_wasm("The program of this chapter could run here, below its output, but it was not compiled for that.")
-    return
+    return {without_wasm("The program of this chapter could run here, but it was not compiled for that.")}
   end
-  page_runs = {program = name, flags = flags:match("[^\n]*"), note = flags:match("\n([^\n]*)") or ""}
-  why_not = raw('<noscript><p class="run">Programs run in this page where scripts (JavaScript) may.</p></noscript>')
+  return {pandoc.Div({raw('<noscript><p class="run">Programs run in this page where scripts (JavaScript) may.</p></noscript>')},
+    pandoc.Attr("", {}, {{"data-program", name}, {"data-flags", said:match("[^\n]*")}, {"data-note", said:match("\n([^\n]*)") or ""}}))}
 end
 
 local answers = {} -- of the run, by question
@@ -108,6 +98,7 @@ local makers = {
   end,
   printed = function(item) return output_block(item) end,
   run = function() return {} end,
+  ["in page"] = function(item) return run_block(item.folder) end,
   rest = function(item) return output_block(item) end,
   anchor = function(item) return {is_html and pandoc.Div({}, {id = index.file_id(item.path)}) or nil} end,
   predict = function(item)
@@ -134,7 +125,6 @@ local function chapter_document(path)
   local folder = path:match("^(.*)/main%.c$")
   local ch = chapter.open(folder, build)
   prose.begin(ch, is_html and folder)
-  find_page_runs(folder)
   answers = is_html and ch.run and ch.run.answers or {}
   local blocks = {}
   for _, item in ipairs(ch.items) do

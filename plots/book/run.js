@@ -1,5 +1,5 @@
-// run.js: runs a chapter's program in the page, below what it printed: <div class="output" data-program="04_name"
-// data-flags="--devices 2" data-by="the functions that print there">; and draws the figures to move. The program is
+// run.js: runs a chapter's program in the page, at <div data-program="04_name" data-flags="--devices 2" data-note="..">; and
+// draws the figures to move. The program is
 // WebAssembly (.make/wasm.mk), its system is wasi.js. What it needs lies in scripts beside the page that call
 // haveFile(), as a page that was opened as a file may load no other files. (After book.js.)
 "use strict";
@@ -75,11 +75,11 @@ function drawAccuracy(csv) {
         [[1, "epoch 1"], [last, last]], [[0, "0"], [0.5, "0.5"], [1, "1"]], [...curves]);
 }
 
-// ---- Run, below what a section printed ----------------------------------------------------------
+// ---- Run ----------------------------------------------------------------------------------------
 
-let stopRunning = null; // a page runs one program at a time
+let stopRunning = null;
 
-// The form below an output: the command line, Run and Stop, the curves and the files.
+// The form: the command line, Run and Stop, the curves and the files.
 function makeForm({ program, flags, note }) {
     const form = element("form", "", "in-browser"), line = element("textarea", ""), label = element("label", program + " ");
     const made = { form, line, button: element("button", "Run"), doing: element("span", "", "doing"),
@@ -100,27 +100,6 @@ function makeForm({ program, flags, note }) {
     return made;
 }
 
-// The output below the outermost of these functions that has one; null if none has.
-function outputOf(calls) {
-    for (const name of calls)
-        for (const output of document.querySelectorAll(".output[data-by]"))
-            if (output.dataset.by.split(" ").includes(name)) return output;
-    return null;
-}
-
-// What the section printed gives way to what it prints now, but can be unfolded: the text is about it.
-function printInto(output, text) {
-    let here = output.querySelector(".from-tab");
-    if (!here) {
-        const recorded = element("details", "");
-        recorded.append(element("summary", "the recorded run, which the text is about"),
-            ...[...output.children].filter((child) => !child.matches("form")));
-        here = element("pre", "", "from-tab");
-        output.prepend(element("small", "from this tab"), here, recorded);
-    }
-    here.append(here.textContent ? text : text.replace(/^\n+/, ""));
-}
-
 function linkTo(name, bytes) {
     const link = element("a", name.replace(/.*\//, ""));
     link.href = URL.createObjectURL(new Blob([bytes]));
@@ -138,10 +117,10 @@ function showError(made, text) {
     made.doing.textContent = bar ? `${bar[1]}: about ${60 * bar[2] + Number(bar[3])} s left` : "";
 }
 
-function showMessage(shown, { text, error, calls, name, contents, status, files: made }) {
-    const { form, curves, printed, written } = shown, mine = form.parentElement;
+function showMessage(shown, { text, error, name, contents, status, files: made }) {
+    const { form, curves, printed, written } = shown;
     if (text && error) showError(shown, text);
-    else if (text && (outputOf(calls) || mine) === mine) printInto(mine, text); // another section's is left as it is
+    else if (text) printed.append(text);
     printed.hidden = !printed.textContent.trim();
     if (contents && contents.startsWith("devices,epoch,") && contents.trim().includes("\n")) {
         curves.hidden = false;
@@ -154,7 +133,6 @@ function showMessage(shown, { text, error, calls, name, contents, status, files:
 }
 
 async function runFrom(made, { program }) {
-    for (const here of made.form.parentElement.querySelectorAll(".from-tab")) here.replaceChildren();
     made.printed.replaceChildren();
     made.written.replaceChildren();
     made.curves.hidden = true;
@@ -180,14 +158,13 @@ async function runFrom(made, { program }) {
     }
 }
 
-for (const output of document.querySelectorAll(".output[data-program]")) {
-    const made = makeForm(output.dataset);
-    output.append(made.form);
+for (const place of document.querySelectorAll("[data-program]")) {
+    const made = makeForm(place.dataset);
+    place.append(made.form);
     made.form.addEventListener("submit", (event) => {
-        const isMine = made.button.textContent === "Stop";
         event.preventDefault();
         if (stopRunning) stopRunning();
-        if (!isMine) runFrom(made, output.dataset);
+        else runFrom(made, place.dataset);
     });
 }
 

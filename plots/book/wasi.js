@@ -2,9 +2,9 @@
 // as programs use it. Its files are in memory. The worker is made of wasiWorker's text (run.js), as a page that was opened
 // as a file may load no worker from one; so the function knows nothing of what stands around it.
 //
-// It is sent {module, args, files: {name: Uint8Array}}, and answers {text, error: whether it goes to standard error, calls:
-// which of the program's functions run, main first} as often as something is printed, {name, contents} when a small file is
-// whole, and last {status, files: those that the program wrote}.
+// It is sent {module, args, files: {name: Uint8Array}}, and answers {text, error: whether it goes to standard error} as
+// often as something is printed, {name, contents} when a small file is whole, and last {status, files: those that the
+// program wrote}.
 "use strict";
 
 function wasiWorker(self) {
@@ -13,9 +13,6 @@ function wasiWorker(self) {
     const ENVIRONMENT = ["FASHION_MNIST_DIR=images"];
     const CREATE = 1, MUST_BE_DIRECTORY = 2, EXCLUSIVE = 4, TRUNCATE = 8; // of path_open
     class Exit extends Error { constructor(status) { super("exit"); this.status = status; } }
-    Error.stackTraceLimit = 50;
-    // "    at train (wasm://..:wasm-function[7]:0x1f)" in one browser, "train@..:wasm-function[7]:0x1f" in others
-    const calls = () => [...new Error().stack.matchAll(/([\w.]+)(?: \(|@)\S*wasm-function/g)].map((call) => call[1]).reverse();
 
     function run({ module, args, files }) {
         const entries = new Map([["", { type: DIRECTORY, number: 1 }]]); // by path, from the folder of the program on
@@ -141,7 +138,7 @@ function wasiWorker(self) {
                         file.at += piece.length;
                     }
                 });
-                if (text) self.postMessage({ text, error: file.fd === 2, calls: calls() });
+                if (text) self.postMessage({ text, error: file.fd === 2 });
                 view().setUint32(done, written, true);
                 return OK;
             },
