@@ -63,12 +63,15 @@ function questions.answer(blocks, path, answers, has_folds)
     local is_list, items = is_here and block.t == "OrderedList", {}
     for i, question in ipairs(is_list and block.content or {}) do
       given = given + 1
-      items[i] = has_folds and with_fold(question, all[given]) or question
+      items[i] = has_folds and with_fold(question, all[given] or {}) or question
     end
     out[#out + 1] = is_list and pandoc.OrderedList(items, block.listAttributes) or block
     if is_list and not has_folds and given == #all then
       out[#out + 1] = pandoc.Div({pandoc.Para({pandoc.Strong({pandoc.Str("Answers")})}), pandoc.OrderedList(all)}, {class = "answers"})
     end
+  end
+  if given ~= #all then
+    source.die(path, nil, ("%d answers to %d questions"):format(#all, given), "both are numbered lists of Markdown")
   end
   return out
 end
