@@ -213,7 +213,7 @@ function showShards(printed) {
     });
     const how = isNaN(average) ? "is no number (a device without rows computes 0/0)" :
         average < 1e-5 ? "is right, too: all shards are equal" : `is off by up to ${(100 * average).toPrecision(2)} % of the largest number in the gradient`;
-    return [`<svg viewBox="0 0 480 ${n > 24 ? 118 : 58}" role="img" aria-label="How much each row counts">${squares.join("")}</svg>`,
+    return [`<svg viewBox="0 0 480 ${60 * Math.ceil(n / 24) - 2}" role="img" aria-label="How much each row counts">${squares.join("")}</svg>`,
         `Shards of ${sizes.join(", ")} rows. A bar is as high as its row counts in the average of averages; it should reach the line. ` +
         `The sum divided by n is ${sum < 1e-5 ? "right" : "off by " + sum}; the average of averages ${how}.`];
 }
@@ -238,7 +238,7 @@ const FIGURES = [{
     flags: ({ k }) => ["--curves", "--backend", "model", "--devices", k, "--csv", "figure.csv"],
 }, {
     program: "03_split_batch", still: "/03_split_batch.png", show: showShards, images: true,
-    sliders: [{ name: "n", label: "rows", values: upTo(48, 1), at: 10, unit: "" }, { name: "k", label: "devices", values: upTo(8, 1), at: 3, unit: "" }],
+    sliders: [{ name: "n", label: "rows", values: upTo(96, 1), at: 96, unit: "" }, { name: "k", label: "devices", values: upTo(8, 1), at: 7, unit: "" }],
     change: () => ({}),
     flags: ({ n, k }) => ["--rows", n, "--devices", k],
 }, {
