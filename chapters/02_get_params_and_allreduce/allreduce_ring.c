@@ -5,8 +5,7 @@
 
 // The vector has k parts. First each part travels past all devices and is summed on its way
 // (reduce-scatter); then its sum travels past all devices and is stored (all-gather). Three devices
-// need four steps. This is what each has of the three parts at the start and after each step; b0 is
-// part 0 of device 1's vector, ab0 the sum of a0 and b0, and S0 the whole sum:
+// need four steps. Here ab0 is the sum of a0 and b0:
 //
 //     device    0   1   2        0   1   2        0   1   2        0   1   2        0   1   2
 //     part 0   a0  b0  c0   ->  a0 ab0  c0   ->  a0 ab0  S0   ->  S0 ab0  S0   ->  S0  S0  S0
@@ -31,9 +30,8 @@
 //
 // But the queues of the devices run side by side, each at its own pace. In step 2 device 2 may copy
 // ab0 only after device 1 has finished adding it up. An *event* marks how far a queue has come, and
-// `device_copy_after()` waits for it (chapter 0). That is all that `pass_to_the_right()` adds to
-// the lines above. In the first half `received` is a place on each device for what arrives. In the
-// second half it is NULL, and what arrives replaces the device's own part.
+// `device_copy_after()` waits for it (chapter 0). That is all that `pass_to_the_right()` adds.
+// `received` is the place for what arrives to be added, or NULL when it is stored.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

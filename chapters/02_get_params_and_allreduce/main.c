@@ -13,8 +13,7 @@
 // get_params.c:get_params
 //
 // As in the book (*Dive into Deep Learning*, "Data Synchronization"), we try it on one device and
-// print the bias `b1` of LeNet's first layer: 20 zeros. Its gradient is zero, too, because nothing
-// has been computed yet. (Without a GPU, `try_gpu()` returns a device on the CPU.)
+// print the bias `b1` of LeNet's first layer.
 //
 // main.c:demonstrate_get_params
 
@@ -54,8 +53,8 @@ static void demonstrate_get_params(uint64_t seed) {
 //
 // The first loop copies one vector after the other to device 0 and adds it there. The second loop
 // sends the sum to all other devices. Device 0 is the *hub* of a *star*. We try it as the book
-// does, with ones on device 0 and twos on device 1. (`allreduce()` is the book's name for it. It
-// calls the method that `--allreduce` chooses. The default is this star in pieces, see below.)
+// does, with ones on device 0 and twos on device 1. (`allreduce()` calls the method that
+// `--allreduce` chooses, by default this star in pieces, see below.)
 //
 // main.c:demonstrate_allreduce
 
@@ -98,12 +97,12 @@ static void demonstrate_allreduce(void) {
 //
 // behind/book_example.c:show_book_example
 //
-// ![The example on one clock, and two more methods, which follow below. Each row shows when a
-// device sends, and to which one. Orange is still to be added up, blue is the sum. In the star one
-// device sends while the others wait. With the remedy ("sharded") and in the ring, all four send
-// until everything is done.](exchange:all "Star: whole vectors, one after the other, done at 60 ms.
-// Sharded and ring: quarters, which all four devices send at the same time, done at 15 ms. Tree:
-// whole vectors, at most two at the same time, done at 40 ms.")
+// ![The example on one clock, with two more methods. Each row shows when a device sends, and to
+// which one. Orange is still to be added up, blue is the sum. In the star one device sends at a
+// time. In the sharded method and in the ring all four send until everything is done.](exchange:all
+// "Star: whole vectors, one after the other, done at 60 ms. Sharded and ring: quarters, which all
+// four devices send at the same time, done at 15 ms. Tree: whole vectors, at most two at the same
+// time, done at 40 ms.")
 
 static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "
@@ -114,11 +113,10 @@ static Prediction ask_what_quarters_take(void) {
 
 // ## Sharded: all devices work
 //
-// Quarters for four devices, k parts for k devices: this is the *sharded* method. Device j receives
-// part j from all others and adds it up. After this first half, called *reduce-scatter*, each
-// device has the sum of one part. In the second half, *all-gather*, each device collects the
-// finished parts from the others. Here are three devices, where a0 is part 0 of device 0's vector,
-// and S0 is its sum over all devices:
+// This is the *sharded* method. Device j receives part j from all others and adds it up. After this
+// first half, called *reduce-scatter*, each device has the sum of one part. In the second half,
+// *all-gather*, each device collects the finished parts from the others. On three devices, with a0
+// for part 0 of device 0's vector and S0 for its sum over all devices:
 //
 //     device    0   1   2        0   1   2        0   1   2
 //     part 0   a0  b0  c0   ->  S0  b0  c0   ->  S0  S0  S0
@@ -126,47 +124,41 @@ static Prediction ask_what_quarters_take(void) {
 //     part 2   a2  b2  c2   ->  a2  b2  S2   ->  S2  S2  S2
 //
 // In each half, every device sends k-1 parts of N/k bytes. Together that is $2 (k-1)/k \cdot N$,
-// less than $2 N$ for any number of devices. The hub of a star sends $(k-1) N$.
+// less than $2 N$ for any number of devices.
 //
 // No method can send less. For each number of the vector, k-1 values have to leave their device to
 // be added to others, and the finished sum has to reach k-1 devices. So the k devices together send
 // at least $2 (k-1) N$ bytes, and the busiest of them sends at least a k-th of that
 // [@patarasuk2009].
 //
-// Writing this method is the book's exercise 3, so the code is not on this page. (It is in
-// `allreduce_sharded.c`.)
+// (Writing this method is the book's exercise 3, so its code is in `allreduce_sharded.c` only.)
 //
 // ## Ring: only neighbours talk
 //
-// In the sharded method each device talks to all others. That needs a switch which carries all of
-// these transfers at once, or a link between any two devices, and often there is neither. In a
-// ring, each device sends to its right neighbour only.
+// The sharded method needs a switch that carries all transfers at once, or a link between any two
+// devices, and often there is neither. In a ring, each device sends to its right neighbour only.
 //
 // allreduce_ring.c:pass_to_the_right
 //
 // allreduce_ring.c:allreduce_ring
 //
-// In each half, every device sends k-1 parts, so the ring sends as few bytes as the sharded method.
+// In each half, every device sends k-1 parts, as in the sharded method.
 //
 // ## Tree: few steps
 //
-// Let us call transfers that have to wait for each other *steps*. The star takes $2 (k-1)$ steps,
-// because one link carries all vectors, one after the other. The ring takes the same number. Each
-// step costs the latency of a link, however short the vector is. A tree sums in pairs, then pairs
-// of pairs, and so on up to device 0; the sum goes back the same way. That takes only $2 \lceil
-// \log_2 k \rceil$ steps: 20 instead of 2046 on 1024 devices. But whole vectors travel, not parts.
+// Let us call transfers that have to wait for each other *steps*. The star and the ring take $2
+// (k-1)$ steps. Each costs the latency of a link, however short the vector is. A tree sums in
+// pairs, then pairs of pairs, and so on up to device 0; the sum goes back the same way. That takes
+// only $2 \lceil \log_2 k \rceil$ steps: 20 instead of 2046 on 1024 devices. But whole vectors
+// travel, not parts.
 //
 // allreduce_tree.c:allreduce_tree
 //
-// (`add_whole()` receives a vector and adds it.)
-//
 // ## What costs time
 //
-// Three things take time:
-//
-// - *Bytes*: the link of the busiest device has to carry them.
-// - *Steps*: each takes the latency of a link.
-// - *Starts*: the CPU has to launch every copy and every addition, one after the other.
+// Three things take time: *bytes*, which the link of the busiest device has to carry; *steps*, of
+// which each takes the latency of a link; and *starts*, because the CPU launches every copy and
+// every addition, one after the other.
 //
 // |         | steps                          | the busiest device sends       | another device sends  | starts       |
 // |---------|--------------------------------|--------------------------------|-----------------------|--------------|
@@ -176,31 +168,26 @@ static Prediction ask_what_quarters_take(void) {
 // | tree    | $2 \lceil \log_2 k \rceil$    | $\lceil \log_2 k \rceil N$    | $N$ or more           | $3 (k-1)$    |
 //
 // The program's table has all three for k = 4. The bytes are counted: every copy between devices is
-// entered in a *ledger*, and the program stops if the ledger differs from the formula on any
-// device. The starts are counted, too; they are those of this program, which copies and adds in
-// separate calls. (With several hosts, each starts the work of its own devices, and the table shows
-// the host with most starts.) The times are modelled: a simulation goes through all that the
-// program enqueued and says how long it would take on a stated machine (chapter 0), here a host
-// with eight A100, linked by NVLink.
+// entered in a *ledger*, and the program stops if the ledger differs from the formula. The starts
+// are those of this program, which copies and adds in separate calls. (With several hosts, they are
+// those of the busiest host.) The times are modelled on a host with eight A100, linked by NVLink
+// (chapter 0).
 //
 // behind/four_ways.c:compare_four_ways
 //
 // All methods send $2 (k-1) N$ bytes in total. With 64 MiB the bytes of the busiest device decide.
 // The ring's devices send half as much as the star's hub, and they receive at the same time, so the
 // ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
-// decide: 36 x 2.2 µs are most of the ring's time. (The rest is latency, and waiting for
-// neighbours.) On 4 devices of this machine, star and ring cross at about 2 MiB. LeNet's gradients,
-// the column N, are shorter than that. So the book's star is a good default here, and only the tree
-// is slightly faster.
+// decide: 36 x 2.2 µs are most of the ring's time. On 4 devices of this machine, star and ring
+// cross at about 2 MiB. LeNet's gradients, the column N, are shorter, so the book's star is the
+// default here.
 //
-// "Star in pieces" is what `--allreduce star` runs. The same bytes move, and the sums are
-// bit-identical. But its devices wait for each other less often, and long vectors come in pieces of
-// 4 MiB: while device 0 adds one piece, the others already fetch the sum of the piece before.
+// "Star in pieces" is what `--allreduce star` runs: the same bytes and bit-identical sums, but in
+// pieces of 4 MiB, so that devices fetch the sum of one piece while device 0 adds up the next.
 //
-// ![Modelled: hosts of eight A100. From 8 to 16 devices the network between the hosts comes in.
-// "Star" sends whole vectors. Left: 4 devices. Middle: a short vector. The star has too many steps,
-// sharded and the ring too many starts, and only the tree has few of both. Right: a long vector.
-// The star's hub sends more with each device.](plots/02_get_params_and_allreduce.png "Three panels,
+// ![Modelled: hosts of eight A100. From 8 to 16 devices the network between the hosts comes in. For
+// a short vector (middle) only the tree has few steps and few starts. For a long one (right) the
+// star's hub sends more with each device.](plots/02_get_params_and_allreduce.png "Three panels,
 // all axes logarithmic. Left, the time on 4 devices against the size of the vector from 1 KiB to 64
 // MiB: all curves are flat at first and then rise; for short vectors star and tree are lowest, for
 // long ones ring and sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others
@@ -217,15 +204,13 @@ static Prediction ask_what_quarters_take(void) {
 //
 // behind/bandwidth.c:show_bandwidth
 //
-// The first row was measured on a CPU, whose devices have no links because they share one memory.
-// (That is why this chapter compares the methods on a modelled machine.) The last row is calculated
-// with the formulas of NCCL, NVIDIA's library, which runs several rings at once and adds while
-// bytes arrive.
+// The first row was measured on CPU devices, which share one memory and have no links. The last row
+// is calculated with the formulas of NCCL, NVIDIA's library, which runs several rings at once and
+// adds while bytes arrive.
 //
 // ## Two silent mistakes
 //
-// Both operations can be written wrong in a way that looks right. Nothing fails and no message
-// appears, but training goes wrong.
+// Both operations can be written wrong in a way that looks right and raises no error.
 //
 // The last line of `allreduce` must write *into* `data[i]`. In the book's English text it does:
 //
@@ -235,10 +220,10 @@ static Prediction ask_what_quarters_take(void) {
 //
 // main.c:allreduce_rebinding
 //
-// A training step collects the gradients in a list and calls `allreduce` with it. Afterwards the
-// list has the sums, but each parameter still has its old gradient. So device 0 takes a step with
-// the gradient of the whole minibatch, and every other device takes one with the gradient of its
-// own part. From then on the copies of the parameters, the *replicas*, drift apart.
+// After the exchange, the list of gradients has the sums, but each parameter still has its old
+// gradient. So device 0 takes a step with the gradient of the whole minibatch, and every other
+// device with the gradient of its own part. From then on the copies of the parameters, the
+// *replicas*, drift apart.
 //
 // main.c:show_rebinding
 //
@@ -324,8 +309,7 @@ static void show_sharing(void) {
 //   In the sharded method and in the ring, each device sends less than $2 N$.
 // - For long vectors the bytes of the busiest device decide, and sharded or the ring is best. For
 //   short vectors starts and steps decide, and with many devices the tree is best.
-// - After a step, all replicas must be equal to the bit. Compare them, and you find mistakes that
-//   raise no error.
+// - After a step, all replicas must be equal to the bit. Compare them to find silent mistakes.
 //
 // ## Questions
 //

@@ -8,8 +8,8 @@
 // ## Divide once
 //
 // A minibatch of n rows is split over k devices, and device i gets $n_i$ of them. The loss of the
-// minibatch is the *mean* over all n rows. What should each device compute, so that k devices
-// together get the gradient that one device would get?
+// minibatch is the *mean* over all n rows. What should each device compute, so that together they
+// get the gradient that one device would get?
 //
 // Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Let device 0 have the first
 // two rows and device 1 the last one:
@@ -23,8 +23,7 @@
 //
 // one_layer.c:gradient_of_sum
 //
-// Add all $g_i$, then divide once, by n. (In training, chapter 2's `allreduce` adds them. Here the
-// host does it, so that you can see it.)
+// Add all $g_i$, then divide once, by n. (In training, chapter 2's `allreduce` adds them.)
 //
 // main.c:sum_then_divide
 //
@@ -58,9 +57,8 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 // ## How wrong is it?
 //
-// The table compares both results with the gradient that one device computes for all n rows. It
-// shows the largest difference, divided by the largest number in that gradient. An error of 1e-7 is
-// rounding.
+// The table compares both results with the gradient that one device computes for all n rows: the
+// largest difference, divided by the largest number in that gradient. An error of 1e-7 is rounding.
 //
 // main.c:ask_whether_usable
 //
@@ -76,16 +74,14 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
 //
 // This mistake hides. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss curve you
-// would hardly notice an error of 0.3 %. But then k devices no longer compute what one computes,
-// and you can no longer test that they do. So in this book each device sums, and `sgd()` divides
-// once, by the size of the whole minibatch.
+// would hardly notice an error of 0.3 %. But you can no longer test that k devices compute what one
+// computes. So in this book each device sums, and `sgd()` divides once.
 //
 // ## If you use DDP
 //
 // PyTorch's DDP does average averages: it adds up the gradients of all processes and divides by
 // their number, W. This is correct as long as all shards are equal, and DDP's sampler makes them
-// equal: it repeats a few images until W divides their number. (Those images count twice, see
-// chapter 6.)
+// equal: it repeats a few images until W divides their number.
 //
 // With a sampler of your own, or with sentences of different lengths, shards are unequal. Then use
 // `reduction="sum"` and multiply each process's loss by W/n, where n counts the rows of all
@@ -99,15 +95,15 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //
 // split_batch.c:split_batch
 //
-// X and y must have the same number of rows. Otherwise some images would be trained with the wrong
-// label, and nothing later would notice. So the first line ends the program if they differ.
+// The first line ends the program if X and y differ in rows. Otherwise some images would be trained
+// with the wrong label, and nothing later would notice.
 //
 // Which rows does device i get? `equal_range()` decides:
 //
 // common/base/range.h:equal_range
 //
 // The book (*Dive into Deep Learning*, "Distributing Data") tries it on a 4 x 5 matrix and two
-// devices. The labels here are just row numbers:
+// devices:
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -142,9 +138,7 @@ static void split_a_matrix(void) {
 //
 // 1. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. If a device's time is
 //    proportional to its rows, what speedup do 3 devices give over one? And 100?
-// 2. Suppose each device must average over its own rows. How do you combine the averages correctly?
-//    And what about a device without rows?
-// 3. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
+// 2. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
 //
 // ## Exercises

@@ -29,18 +29,15 @@ struct Notebook {
 // step. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.
 // The whole chapter in 400 lines of plain C is in `in_one_file.c`.)
 //
-// The host has to *launch* every kernel and every copy of a step, one after the other. The other
-// possibility is a *CUDA graph*: a recorded step, which the host launches as a whole. Here is the
-// same step in both ways, on two GPUs of a modelled machine:
+// The host has to *launch* every kernel and every copy of a step, one after the other. As a *CUDA
+// graph*, a recorded step, it can launch all of them at once. Here is a step in both forms:
 //
-// ![Modelled: a step of 256 images on two A100, from left to right: each device gets its shard,
-// goes forward and backward, takes part in the exchange of gradients, and updates its replica. Both
-// devices work side by side. Only in the exchange do they wait for each other. As a CUDA graph, the
-// short kernels and the exchange take less time.](plots/04_lenet_multi_gpu_step.png "Two timelines
-// on one scale, each with lanes for two devices: copies of the images, a few long and many short
-// bars of forward and backward, then the short copies and additions of the exchange with gaps
-// between them, then the update. The upper timeline, launched one by one, takes 710 microseconds,
-// the lower one, as a CUDA graph, 585.")
+// ![Modelled: a step of 256 images on two A100. Both devices work side by side, and only the
+// exchange makes them wait for each other. As a CUDA graph, the short kernels and the exchange take
+// less time.](plots/04_lenet_multi_gpu_step.png "Two timelines on one scale, each with lanes for
+// two devices: copies of the images, a few long and many short bars of forward and backward, then
+// the short copies and additions of the exchange with gaps between them, then the update. The upper
+// timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA graph, 585.")
 //
 // ## A simple network
 //
@@ -55,14 +52,13 @@ struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices with `get_params()`. Then it calls the loop over
-// epochs and minibatches that all chapters share:
+// `train()` copies the parameters to all devices with `get_params()`. Then it trains epoch by
+// epoch, with a loop that all chapters share:
 //
-// common/program/training.c:train_epochs
+// common/program/training.c:train_epoch
 //
-// A step of this chapter is `train_batch()`, on a GPU as a CUDA graph. After each epoch, device 0
-// evaluates the network. Meanwhile the other devices are idle, which is simple and wasteful:
-// exercise 4 does better.
+// `train_minibatch()` calls `step()`, and adds up the losses of the shards. After each epoch,
+// device 0 evaluates the network while the others are idle. Exercise 4 does better.
 //
 // main.c:step
 //
@@ -119,11 +115,9 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 //
 // main.c:train_on_one_and_on_two
 //
-// Nothing seems to happen in the first epoch: the loss stays at 2.303 and the accuracy at 0.1. The
-// weights start as random numbers around zero, with a standard deviation of 0.01. So the scores of
-// all ten classes are nearly zero, each class gets the probability 1/10, and the loss is
-// $-\ln(1/10) = 2.303$. The gradients are products of such small weights, and the first steps
-// change little. Once the weights have grown, the loss falls steeply.
+// In the first epoch the loss stays at $2.303 = -\ln(1/10)$. The weights start near zero, so each
+// of ten classes gets the probability 1/10, and gradients, which are products of such small
+// weights, change little.
 //
 // Why can both runs agree to the last bit? The same numbers added in another order give other last
 // digits. A CPU device adds up the images in pieces of 16, and then adds the pieces as a tree: the
@@ -138,6 +132,11 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // over the epochs: training loss on the left, test accuracy on the right. A thick line for one
 // device and a thin one for two lie on each other. The loss stays at its start for an epoch, then
 // falls steeply, then slowly; the accuracy rises accordingly.")
+//
+// ![The first test images with the class that the network gives them; mistakes are
+// framed.](plots/04_lenet_multi_gpu_predictions.png "Forty small images of clothes in five rows,
+// each with a class below it. Where the class is wrong, frame and class are red and the right class
+// stands below. Most mistakes are between shirts, coats and dresses, or between kinds of shoes.")
 
 static Prediction ask_whether_equal(void) {
     return predict_yes_no(
@@ -163,51 +162,42 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
-// More devices help as long as the first term shrinks with the B/k images that each of them gets.
-// CPU devices share the cores that one device had, so expect about the same time. (With
-// `--threads-per-device 1`, the second device brings its own core.) On GPUs, three things keep
-// LeNet from getting faster.
+// CPU devices share the cores that one device had, so expect about the same time. On GPUs, three
+// things keep LeNet from getting faster.
 //
-// *Reading images.* The book's second GPU made hardly a difference: 2.7 seconds per epoch on one
-// GPU and 3.6 on two in its Chinese edition, 3.0 and 2.8 in the English one. But an epoch has 235
-// steps, and a step in PyTorch takes about 2.2 ms (see below). So the GPUs are busy for half a
-// second of the 2.7. In the book's published runs, reading the images alone took between 1.7 and
-// 3.4 seconds.
+// *Reading images.* The book's epochs took 2.7 seconds on one GPU and 3.6 on two in its Chinese
+// edition, 3.0 and 2.8 in the English one. But 235 steps of about 2.2 ms, PyTorch's time below, are
+// half a second. Reading the images alone took between 1.7 and 3.4 seconds in the published runs.
 //
 // In 2026 the book's authors measured again, on RTX 4090 cards: 2.37 s on one and 2.31 s on two in
-// PyTorch, 0.55 s and 0.90 s in JAX, which compiles the whole step [@d2lneu]. In PyTorch, loading
-// images hides everything else. In JAX, the second GPU makes an epoch 1.6 times longer: a minibatch
-// of 256 images never filled the first GPU, so half of it takes more than half of the time, and
-// the exchange comes on top.
+// PyTorch, where loading hides the rest, but 0.55 s and 0.90 s in JAX, which compiles the whole
+// step [@d2lneu]. A minibatch of 256 images never filled the first GPU, so half of it takes more
+// than half of the time, and the exchange comes on top.
 //
-//
-// *Launches.* So we measured without reading: one step of 256 images, on one H100.
+// *Launches.* One step of 256 images, without reading them, on one H100:
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// (`tests/bench` measures this.) For this program the two columns differ only in what launching
-// costs, a fifth of the step. PyTorch's graph is also compiled and tuned, so up to four fifths of
-// its 2.192 ms may be launching and waiting for Python.
+// (`tests/bench` measures this.) Our two columns differ only in launching, a fifth of the step.
+// PyTorch's graph is also compiled and tuned, so up to four fifths of its 2.192 ms may be launching
+// and waiting for Python.
 //
-// *The exchange.* With more GPUs there are more launches, too, because one host launches for all of
-// them. We have not measured this on several GPUs. For eight A100 it is modelled; on the H100 above
-// the model's steps are 4 and 5 % too long.
+// *The exchange.* One host launches for all GPUs, so an exchange also means more launches. For
+// eight A100 this is modelled. (On the H100 above, the model's steps are 4 and 5 % too long.)
 //
 // main.c:ask_about_eight_gpus
 //
 // behind/modelled.c:print_modelled_epochs
 //
-// From one GPU to two, an epoch gets shorter by a quarter. From two GPUs to eight it nearly
-// doubles, and then takes 1.4 times as long as on one. Why? Fewer images do not save a launch: each
-// GPU needs its 51, and the exchange needs 24 more for every GPU but the first, because each of 8
-// gradients is copied, added and copied back. "Launches alone" is how long an epoch would take if
-// nothing but launching took time. On one GPU that is a ninth of the epoch, on eight GPUs it is all
-// of it. As a CUDA graph, an epoch on eight GPUs takes 0.148 s, and most of this is the exchange of
-// gradients. (With one process per GPU, as in chapter 6, each process launches for its own GPU
-// only.)
+// From one GPU to two, an epoch gets shorter by a quarter. From two to eight it nearly doubles, to
+// 1.4 times the time of one. Each GPU needs its 51 launches, however few images it has, and the
+// exchange needs 24 more for every GPU but the first, because each of 8 gradients is copied, added
+// and copied back. "Launches alone" is the time of an epoch if nothing but launching took time: a
+// ninth of it on one GPU, all of it on eight. As a CUDA graph, eight GPUs take 0.148 s, most of it
+// for the exchange.
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
@@ -221,40 +211,21 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // ## More work for each device
 //
-// So far the minibatch stayed the same, and eight GPUs got 32 images each. How the time changes
-// with the number of devices is then called *strong scaling*. In *weak scaling* the minibatch grows
-// with the number of devices, and each device keeps its number of images. Launches and exchange
-// stay the same in a step; only the computation grows.
-//
-// behind/modelled.c:print_larger_minibatches
-//
-// With 256 images, eight GPUs are hardly faster than one. With 2,048 they are 4.4 times as fast,
-// because each of them has enough to do. In weak scaling, read the table from 256 images on one
-// device to 2,048 on eight: each device has 256 images in both, and the epoch gets 5.2 times
-// faster. With links and launches that take no time it would be 8 times.
+// With the same minibatch on more and more devices, eight GPUs get 32 images each. This is *strong
+// scaling*. In *weak scaling* the minibatch grows with the devices. Launches and exchange stay the
+// same in a step; only the computation grows. The table's last two columns are epochs with 512 and
+// 2,048 images in a minibatch, as a CUDA graph. With 2,048, eight GPUs are 4.4 times as fast as
+// one. And if each GPU keeps 256 images, from one GPU to eight, an epoch gets 5.2 times faster. But
+// larger minibatches also mean fewer updates: exercises 1 and 2 ask what that does to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
 // [launches=graph of 2048, devices=8] -->
-//
-// Larger minibatches mean fewer updates in an epoch. What that does to the accuracy, and what a
-// larger learning rate does about it, are the questions of exercises 1 and 2.
-//
-// ## What the network has learned
-//
-// Would you have made the network's mistakes, too?
-//
-// ![The first test images with the class that the network gives them; mistakes are
-// framed.](plots/04_lenet_multi_gpu_predictions.png "Forty small images of clothes in five rows,
-// each with a class below it. Where the class is wrong, frame and class are red and the right class
-// stands below. Most mistakes are between shirts, coats and dresses, or between kinds of shoes.")
 
 // ## Summary
 //
 // - Each device goes forward and backward with its shard, `allreduce` sums the gradients, and each
 //   device updates its replica with the sum. Nothing else crosses between the devices.
-// - Gradients are sums over images, so shards may differ in size. The one division, by the size of
-//   the whole minibatch, is in the update.
 // - k devices take the steps that one device takes, apart from rounding. What changes is the time,
 //   and the bytes that move.
 // - LeNet is so small that launches and the exchange of gradients soon take longer than the
@@ -266,9 +237,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // 1. After step 5, must the devices send each other their parameters? Why, or why not?
 // 2. The minibatch is doubled to 512 images. How many bytes does a step then move between two
 //    devices, and how many does an epoch? Check it with `--batch-size 512 --epochs 1`.
-// 3. Launched one by one, an epoch takes longer on 8 devices than on 4, although each device has
-//    half the images. Why? What does a CUDA graph change, and what does it leave?
-// 4. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
+// 3. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
 //    compared with that of `W3` (chapter 2)? What would one buffer for all eight gradients save?
 //
 // ## Exercises
@@ -293,14 +262,13 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     Prediction expected = ask_about_eight_gpus();
     int batch_size = flags->batch_size < images ? flags->batch_size : images;
     ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
+    model_larger_minibatches(&m, images, graph);
     if (!flags->quick) print_modelled_epochs(&m);
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");
-    LargerMinibatches larger = model_larger_minibatches(&m, images, graph);
-    if (!flags->quick) print_larger_minibatches(&m, &larger);
     draw_lenet_step(machine, step, m.num_counts > 1 ? 2 : 1, batch_size, graph);
-    write_modelled_epochs(csv, &m, &larger);
+    write_modelled_epochs(csv, &m);
     plot_draw(png, "lenet_modelled.gp", csv);
 }
 

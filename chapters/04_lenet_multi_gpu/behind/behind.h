@@ -52,13 +52,15 @@ typedef struct EpochParts {
     double hosts;    // what it would take if devices and links took no time: the launches
 } EpochParts;
 
-enum { MAX_COUNTS = 5 };
+enum { MAX_COUNTS = 5, MOST_LARGER = 2 };
 typedef struct ModelledEpochs {
     const Machine *machine;
-    int num_counts, counts[MAX_COUNTS];     // numbers of devices: 1, 2, 4, ..
-    int batch_size, batches;                // of an epoch
-    int launches[MAX_COUNTS];               // of a step, one by one, of kernels and copies
-    EpochParts epoch[NUM_WAYS][MAX_COUNTS]; // [way][which number of devices]
+    int num_counts, counts[MAX_COUNTS];       // numbers of devices: 1, 2, 4, ..
+    int batch_size, batches;                  // of an epoch
+    int launches[MAX_COUNTS];                 // of a step, one by one, of kernels and copies
+    EpochParts epoch[NUM_WAYS][MAX_COUNTS];   // [way][which number of devices]
+    int num_larger, larger_size[MOST_LARGER]; // model_larger_minibatches()
+    double larger[MOST_LARGER][MAX_COUNTS];   // seconds of an epoch as a CUDA graph
 } ModelledEpochs;
 
 // The machine for which a program with these flags models epochs; NULL: for none, because of
@@ -75,25 +77,18 @@ void name_modelled_outputs(const Machine *machine);
 ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
                             const char *graph);
 
-// The same epochs as CUDA graphs, with minibatches of 1, 2 and 8 times as many images, as far as
+// Adds the same epochs as CUDA graphs, with minibatches of 2 and 8 times as many images, as far as
 // there are images.
-enum { MOST_LARGER = 3 };
-typedef struct LargerMinibatches {
-    int n, batch_size[MOST_LARGER];
-    double seconds[MOST_LARGER][MAX_COUNTS];
-} LargerMinibatches;
-LargerMinibatches model_larger_minibatches(const ModelledEpochs *m, int images, const char *graph);
-void print_larger_minibatches(const ModelledEpochs *m, const LargerMinibatches *larger);
+void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph);
 
 // Draws a step as a timeline, launched one by one and as a graph.
 void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
                      const char *graph);
 
 // A row for each number of devices, in the table and, for each way, in the CSV at this path. There,
-// rows of larger minibatches follow, called "graph of 512"; `larger` may be NULL.
+// rows of larger minibatches follow, called "graph of 512".
 void print_modelled_epochs(const ModelledEpochs *m);
-void write_modelled_epochs(const char *path, const ModelledEpochs *m,
-                           const LargerMinibatches *larger);
+void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 
 // --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched
 // one by one and as a graph, to the SVG. For the figure to move in the book's page: no images are

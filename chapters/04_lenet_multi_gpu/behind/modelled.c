@@ -112,18 +112,15 @@ ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, 
     return m;
 }
 
-LargerMinibatches model_larger_minibatches(const ModelledEpochs *m, int images, const char *graph) {
-    static const int times[MOST_LARGER] = {1, 2, 8};
-    LargerMinibatches larger = {0};
+void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph) {
+    static const int times[MOST_LARGER] = {2, 8};
     for (int i = 0; i < MOST_LARGER && times[i] * m->batch_size <= images; i++) {
         int rows = times[i] * m->batch_size, batches = (images + rows - 1) / rows;
-        larger.batch_size[larger.n++] = rows;
+        m->larger_size[m->num_larger++] = rows;
         for (int c = 0; c < m->num_counts; c++)
-            larger.seconds[i][c] =
-                batches * time_step(m->machine, AS_GRAPH, m->counts[c], rows).seconds;
+            m->larger[i][c] = batches * time_step(m->machine, AS_GRAPH, m->counts[c], rows).seconds;
     }
     choose_graph(graph);
-    return larger;
 }
 
 // ## A picture of a step
@@ -181,27 +178,17 @@ void print_modelled_epochs(const ModelledEpochs *m) {
            m->batches, m->batch_size);
     Table t =
         TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("one by one", 3),
-              DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3), DIGITS("its exchange", 3));
+              DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3), DIGITS("its exchange", 3),
+              DIGITS("%d images", 3, .count = m->num_larger, .of = m->larger_size));
     for (int c = 0; c < m->num_counts; c++) {
         const EpochParts *one_by_one = &m->epoch[ONE_BY_ONE][c], *graph = &m->epoch[AS_GRAPH][c];
         table_numbers(&t, m->counts[c], m->launches[c], one_by_one->seconds, one_by_one->hosts,
                       graph->seconds, graph->exchange);
+        for (int i = 0; i < m->num_larger; i++) table_numbers(&t, m->larger[i][c]);
     }
 }
 
-void print_larger_minibatches(const ModelledEpochs *m, const LargerMinibatches *larger) {
-    printf("\nModelled seconds per epoch as a CUDA graph, by the size of the minibatch\n");
-    Table t =
-        TABLE(NULL, WHOLE("images a step", .width = 13),
-              DIGITS("%d device(s)", 3, .width = 11, .count = m->num_counts, .of = m->counts));
-    for (int row = 0; row < larger->n; row++) {
-        table_numbers(&t, larger->batch_size[row]);
-        table_add_numbers(&t, (size_t)m->num_counts, larger->seconds[row]);
-    }
-}
-
-void write_modelled_epochs(const char *path, const ModelledEpochs *m,
-                           const LargerMinibatches *larger) {
+void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
     static const char *const names[NUM_WAYS] = {"program", "graph"};
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
@@ -212,10 +199,10 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m,
             fprintf(csv.stream, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
                     m->counts[c], e->seconds, e->exchange, e->hosts);
         }
-    for (int row = 1; larger && row < larger->n; row++)
+    for (int i = 0; i < m->num_larger; i++)
         for (int c = 0; c < m->num_counts; c++)
-            fprintf(csv.stream, "%s,graph of %d,%d,%.9g,,\n", m->machine->name,
-                    larger->batch_size[row], m->counts[c], larger->seconds[row][c]);
+            fprintf(csv.stream, "%s,graph of %d,%d,%.9g,,\n", m->machine->name, m->larger_size[i],
+                    m->counts[c], m->larger[i][c]);
     output_close(&csv);
 }
 
@@ -223,7 +210,7 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
                            const char *csv, const char *svg) {
     int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
     ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
-    write_modelled_epochs(csv, &m, NULL);
+    write_modelled_epochs(csv, &m);
     draw_lenet_step(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size, graph);
 }
 
