@@ -176,11 +176,11 @@ static char *print_four_ways(const Figures *figures, int k, uint64_t seed, bool 
            grouped(N).text);
     if (machine) printf("; modelled: %s, %.1f µs a start", machine->name, 1e6 * machine->launch);
     putchar('\n');
-    Table t =
-        TABLE(NULL, WORDS("method", 14), WORDS("steps", 8), WHOLE("busiest sends"), FIXED("in N", 2),
-              WHOLE("starts", .modelled = true), DIGITS("1 KiB", 3, .unit = "µs", .modelled = true),
-              DIGITS("N", 3, .unit = "µs", .modelled = true),
-              DIGITS("64 MiB", 3, .unit = "ms", .modelled = true));
+    Table t = TABLE(NULL, WORDS("method", 14), WORDS("steps", 8), WHOLE("busiest sends"),
+                    FIXED("in N", 2), WHOLE("starts", .modelled = true),
+                    DIGITS("1 KiB", 3, .unit = "µs", .modelled = true),
+                    DIGITS("N", 3, .unit = "µs", .modelled = true),
+                    DIGITS("64 MiB", 3, .unit = "ms", .modelled = true));
     int ks[4], n = 0;
     for (int j = 2; j <= (k > 8 ? k : 8); j++)
         if ((j == k || j == 2 || j == 4 || j == 8) && book_can_use_devices(j)) ks[n++] = j;
