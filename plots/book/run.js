@@ -18,12 +18,13 @@ async function haveFile(name, length, text) {
     files[name] = new Uint8Array(await new Response(stream).arrayBuffer());
 }
 const loaded = new Map();
-async function loadFiles(script, name) {
+async function loadFiles(script, ...names) {
     if (!loaded.has(script)) loaded.set(script, load(script));
     await loaded.get(script);
-    while (!files[name]) await new Promise((done) => setTimeout(done, 10)); // until it is unpacked
+    while (!names.every((name) => files[name])) await new Promise((done) => setTimeout(done, 10)); // until they are unpacked
 }
-const loadImages = () => loadFiles("images.js", "images/t10k-labels-idx1-ubyte");
+const IMAGES = ["train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"];
+const loadImages = () => loadFiles("images.js", ...IMAGES.map((name) => `images/${name}-ubyte`));
 const images = () => Object.fromEntries(Object.entries(files).filter(([name]) => name.startsWith("images/")));
 
 // A worker that runs a program as often as it is sent {args, files}; each answer of wasi.js goes to told().
