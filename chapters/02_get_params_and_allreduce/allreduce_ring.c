@@ -12,14 +12,15 @@
 //     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// If all devices moved in lockstep, one step of the first half would be these lines:
+// In each step, device i passes on part (i + `first`) mod k, and `first` changes from step to step.
+// If all devices moved in lockstep, a step of the first half would be these lines:
 //
 //     for (int i = 0; i < k; i++) {
 //         int left = (i + k - 1) % k, part = (left + first) % k;
 //         data[i][part] += data[left][part];
 //     }
 //
-// Device i passes on part (i + first) mod k. For three devices:
+// On three devices:
 //
 // | step | `first` | device 0 passes | 1 passes | 2 passes | what arrives |
 // |-----:|--------:|-----------------|----------|----------|--------------|
@@ -31,7 +32,7 @@
 // But the queues of the devices run side by side, each at its own pace. In step 2 device 2 may copy
 // ab0 only after device 1 has finished adding it up. An *event* marks how far a queue has come, and
 // `device_copy_after()` waits for it (chapter 0). That is all that `pass_to_the_right()` adds.
-// `received` is the place for what arrives to be added, or NULL when it is stored.
+// Where a part is added, it first arrives in `received`; where it is stored, `received` is NULL.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];
@@ -46,8 +47,8 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
                           part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
-    // Nothing waits until the right neighbour has read the part: it is overwritten only by the
-    // whole sum, and there is no whole sum before the neighbour has added it.
+    // No event says that the right neighbour has read the part. It needs none: only the whole sum
+    // overwrites the part, and the neighbour has to add it before there is a whole sum.
 }
 
 void allreduce_ring(Tensor *const data[], int k) {
@@ -56,10 +57,10 @@ void allreduce_ring(Tensor *const data[], int k) {
     int longest = (int)equal_range(numel(data[0]), k, 0).count;
     for (int i = 0; i < k; i++) received[i] = arena_tensor(data[i]->device, 1, &longest, false);
 
-    // Reduce-scatter: pass on what was added up in the step before, until device i has the sum of
-    // part i+1.
+    // Reduce-scatter: each device passes on the part that it added to in the step before. At the
+    // end, device i has the whole sum of part i+1.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k - step, received);
-    // All-gather: pass on that sum, then the sum that arrived in the step before.
+    // All-gather: each device passes on that sum, then the one that arrived in the step before.
     for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k + 1 - step, NULL);
 
     // Wait for the right neighbour's last read: what comes next may overwrite the vector.

@@ -17,29 +17,12 @@
 //
 // main.c:demonstrate_get_params
 
-// Whether the copy is as good as the original, and changing it leaves the original alone.
-static bool is_good_copy(Tensor *copy, const Tensor *original) {
-    Tensor *zeros = tensor_zeros_like(original);
-    bool copied = same_bits(copy, original) && same_bits(copy->grad, zeros);
-    tensor_fill(copy, 1);
-    bool own_memory = !same_bits(copy, original);
-    tensor_free(zeros);
-    return copied && own_memory;
-}
-
-static void demonstrate_get_params(uint64_t seed) {
-    Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
-    Tensor *params[2] = {W1, b1}, *new_params[2];
-    fill_normal(W1->data, numel(W1), 0.01, seed, STREAM_PARAMS);
-    tensor_fill(b1, 0);
-
+static void demonstrate_get_params(Tensor *const params[2]) {
+    Tensor *new_params[2];
     get_params(params, 2, try_gpu(0), new_params);
     tensor_print("b1 weight", new_params[1]);
     tensor_print("b1 grad", new_params[1]->grad);
-
-    say_checked(is_good_copy(new_params[0], W1) && is_good_copy(new_params[1], b1),
-                "the copies have the same bits, their own memory, and gradients of zero");
-    free_params(params, 2);
+    check_copies(new_params, params, 2);
     free_params(new_params, 2);
 }
 
@@ -53,8 +36,8 @@ static void demonstrate_get_params(uint64_t seed) {
 //
 // The first loop copies one vector after the other to device 0 and adds it there. The second loop
 // sends the sum to all other devices. Device 0 is the *hub* of a *star*. We try it as the book
-// does, with ones on device 0 and twos on device 1. (`allreduce()` calls the method that
-// `--allreduce` chooses, by default this star in pieces, see below.)
+// does, with ones on device 0 and twos on device 1. There we call `allreduce()`, which runs the
+// method that `--allreduce` chooses: by default this star, in pieces (see below).
 //
 // main.c:demonstrate_allreduce
 
@@ -69,12 +52,7 @@ static void demonstrate_allreduce(void) {
     allreduce(data, 2);
     tensor_print("after allreduce,  data[0]", data[0]);
     tensor_print("after allreduce,  data[1]", data[1]);
-
-    float *sums = tensor_values(data[0]);
-    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
-    say_checked(sums[0] == 3 && sums[1] == 3 && same_bits(data[0], data[1]), what);
-    free(what);
-    free(sums);
+    check_sum_of_1_and_2(data);
     free_params(data, 2);
 }
 
@@ -126,12 +104,13 @@ static Prediction ask_what_quarters_take(void) {
 // In each half, every device sends k-1 parts of N/k bytes. Together that is $2 (k-1)/k \cdot N$,
 // less than $2 N$ for any number of devices.
 //
-// No method can send less. For each number of the vector, k-1 values have to leave their device to
-// be added to others, and the finished sum has to reach k-1 devices. So the k devices together send
-// at least $2 (k-1) N$ bytes, and the busiest of them sends at least a k-th of that
-// [@patarasuk2009].
+// If only devices add, no method can send less. For each number of the vector, it takes at least
+// k-1 transfers until one device can have the whole sum, and k-1 more until all others have it,
+// too. So the k devices together send at least $2 (k-1) N$ bytes, and the busiest of them sends at
+// least a k-th of that [@patarasuk2009].
 //
-// (Writing this method is the book's exercise 3, so its code is in `allreduce_sharded.c` only.)
+// Writing this method is the book's exercise 3, so its code is not on this page. (`make
+// exercise-04-3` checks yours; ours is in `allreduce_sharded.c`.)
 //
 // ## Ring: only neighbours talk
 //
@@ -146,11 +125,11 @@ static Prediction ask_what_quarters_take(void) {
 //
 // ## Tree: few steps
 //
-// Let us call transfers that have to wait for each other *steps*. The star and the ring take $2
-// (k-1)$ steps. Each costs the latency of a link, however short the vector is. A tree sums in
-// pairs, then pairs of pairs, and so on up to device 0; the sum goes back the same way. That takes
-// only $2 \lceil \log_2 k \rceil$ steps: 20 instead of 2046 on 1024 devices. But whole vectors
-// travel, not parts.
+// Let us call transfers *steps* if one has to wait for the other, for its data or for its link. The
+// star, the sharded method and the ring take $2 (k-1)$ steps. Each costs the latency of a link,
+// however short the vector is. A tree sums in pairs, then pairs of pairs, and so on up to device 0;
+// the sum goes back the same way. That takes only $2 \lceil \log_2 k \rceil$ steps: 20 instead of
+// 2046 on 1024 devices. But whole vectors travel, not parts.
 //
 // allreduce_tree.c:allreduce_tree
 //
@@ -168,10 +147,10 @@ static Prediction ask_what_quarters_take(void) {
 // | tree    | $2 \lceil \log_2 k \rceil$    | $\lceil \log_2 k \rceil N$    | $N$ or more           | $3 (k-1)$    |
 //
 // The program's table has all three for k = 4. The bytes are counted: every copy between devices is
-// entered in a *ledger*, and the program stops if the ledger differs from the formula. The starts
-// are those of this program, which copies and adds in separate calls. (With several hosts, they are
-// those of the busiest host.) The times are modelled on a host with eight A100, linked by NVLink
-// (chapter 0).
+// entered in a *ledger*, and the program stops if the ledger differs from the formula. Starts are
+// those of this program, which copies and adds in separate calls. If the devices are in several
+// hosts, each host starts only the work of its own. The times are modelled on one host with eight
+// A100, linked by NVLink (chapter 0).
 //
 // behind/four_ways.c:compare_four_ways
 //
@@ -179,11 +158,13 @@ static Prediction ask_what_quarters_take(void) {
 // The ring's devices send half as much as the star's hub, and they receive at the same time, so the
 // ring needs about a quarter of the star's time. With 1 KiB bytes cost nothing, and the starts
 // decide: 36 x 2.2 µs are most of the ring's time. On 4 devices of this machine, star and ring
-// cross at about 2 MiB. LeNet's gradients, the column N, are shorter, so the book's star is the
-// default here.
+// cross at about 2 MiB. LeNet's gradients, the column N, are shorter than that. So the default is
+// the book's star, not the ring. (The tree would be slightly faster.)
 //
-// "Star in pieces" is what `--allreduce star` runs: the same bytes and bit-identical sums, but in
-// pieces of 4 MiB, so that devices fetch the sum of one piece while device 0 adds up the next.
+// "Star in pieces" is what `--allreduce star` runs: the same bytes, and bit-identical sums.
+// `tensor_copy()` makes both devices wait for each other. Here copies wait for events instead, so
+// short vectors are faster, too. And vectors of more than 4 MiB come in pieces, so that devices
+// fetch the sum of one piece while device 0 adds up the next.
 //
 // ![Modelled: hosts of eight A100. From 8 to 16 devices the network between the hosts comes in. For
 // a short vector (middle) only the tree has few steps and few starts. For a long one (right) the
@@ -230,10 +211,10 @@ static Prediction ask_what_quarters_take(void) {
 // In C the compiler can help. `allreduce.h` declares `Tensor *const data[]`: you may write into the
 // tensors, but not replace them, so the mistaken line would not compile.
 //
-// The other mistake is to leave out the copy in `get_params` if the parameters are on the right
-// device already. PyTorch's `p.to(device)` does just that: it returns `p` itself. Then two devices
-// write into one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and the sum of
-// both is 4. Our `allreduce` looks for shared memory first, and refuses.
+// The other mistake is in `get_params`: to leave out the copy if the parameters are on the right
+// device already. PyTorch's `p.to(device)` does just that, and returns `p` itself. Then two
+// replicas can be one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and the sum
+// of both is 4. Our `allreduce` looks for shared memory first, and refuses.
 //
 // main.c:show_sharing
 
@@ -331,6 +312,15 @@ static void show_sharing(void) {
 
 // ## The program
 
+static void show_get_params(uint64_t seed) {
+    Tensor *W1 = tensor_new(host(), 20, 1, 3, 3), *b1 = tensor_new(host(), 20);
+    Tensor *params[2] = {W1, b1};
+    fill_normal(W1->data, numel(W1), 0.01, seed, STREAM_PARAMS);
+    tensor_fill(b1, 0);
+    demonstrate_get_params(params);
+    free_params(params, 2);
+}
+
 int main(int argc, char *argv[]) {
     bool curves = false; // only these, for the figure to move in the book's page
     const Flag own_flags[] = {
@@ -358,7 +348,7 @@ int main(int argc, char *argv[]) {
     } else if (flags.backend == BACKEND_MODEL) {
         allreduce_without_values(&figures, k, many, flags.seed);
     } else {
-        demonstrate_get_params(flags.seed);
+        show_get_params(flags.seed);
         demonstrate_allreduce();
         Prediction quarters = ask_what_quarters_take();
         predict_compare(quarters, show_book_example(), "ms");

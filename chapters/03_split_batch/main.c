@@ -80,13 +80,18 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // ## If you use DDP
 //
 // PyTorch's DDP does average averages: it adds up the gradients of all processes and divides by
-// their number, W. This is correct as long as all shards are equal, and DDP's sampler makes them
-// equal: it repeats a few images until W divides their number.
+// their number, W. DDP's sampler makes all shards equal, by repeating a few images until W divides
+// their number. So the average is correct, of the images and the repeated ones.
 //
-// With a sampler of your own, or with sentences of different lengths, shards are unequal. Then use
-// `reduction="sum"` and multiply each process's loss by W/n, where n counts the rows of all
-// processes; an `all_reduce` of the counts gives n. DDP divides by W, and what remains is the sum
-// divided by n.
+// With a sampler of your own, shards are unequal. Then sum, and divide by the rows of all
+// processes:
+//
+//     n = torch.tensor(len(y))
+//     dist.all_reduce(n)  # the rows of all processes
+//     loss = F.cross_entropy(model(X), y, reduction="sum")
+//     (loss * dist.get_world_size() / n).backward()  # DDP divides by the world size
+//
+// In a language model, where the loss is a mean over tokens, n counts tokens.
 
 // ## Split the rows
 //

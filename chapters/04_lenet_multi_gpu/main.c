@@ -43,8 +43,9 @@ struct Notebook {
 //
 // The network is the book's LeNet: two convolutions, each with ReLU and average pooling, then two
 // fully connected layers. It is written from scratch, with an array of eight parameters, so that
-// you can see what is copied to the devices and what they exchange. In the comments, n is the
-// number of images: `(n,20,13,13)` means n images of 20 channels, 13 pixels high and wide.
+// you can see what is copied to the devices and what they exchange: W1 (20,1,3,3), W2 (50,20,5,5),
+// W3 (800,128) and W4 (128,10), each with a bias. These are 129,068 numbers. In the comments, n is
+// the number of images: `(n,20,13,13)` means n images of 20 channels, 13 pixels high and wide.
 //
 // lenet.c:lenet
 //
@@ -52,17 +53,19 @@ struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices with `get_params()`. Then it trains epoch by
-// epoch, with a loop that all chapters share:
+// `train()` copies the parameters to all devices. Then it trains with a loop over epochs and
+// minibatches that all chapters share:
 //
-// common/program/training.c:train_epoch
+// main.c:train
 //
-// `train_minibatch()` calls `step()`, and adds up the losses of the shards. After each epoch,
-// device 0 evaluates the network while the others are idle. Exercise 4 does better.
+// For each minibatch, `train_epochs()` calls `step()`, and after each epoch it calls `accuracy()`,
+// which evaluates the network on device 0. (The other devices are idle then. Exercise 4 does
+// better.)
 //
 // main.c:step
 //
-// main.c:accuracy
+// On a CPU, `train_batch_as_graph()` is `train_batch()`. On a GPU it records the step once and then
+// launches it as a CUDA graph.
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Notebook *book = t->context;
@@ -77,39 +80,51 @@ static double accuracy(Training *t) {
 static Training training_on(Notebook *book, int k, int batch_size, float lr) {
     const Flags *flags = &book->flags;
     open_devices(book->devices, k);
-    return (Training){.flags = flags,
-                      .animator = book->animator,
-                      .log = &book->loss_log,
-                      .iter =
-                          data_iter_new(book->train_data, batch_size, flags->shuffle, flags->seed),
-                      .devices = book->devices,
-                      .k = k,
-                      .lr = lr,
-                      .step = step,
-                      .accuracy = accuracy,
-                      .context = book};
+    Training t = {
+        .flags = flags,
+        .animator = book->animator,
+        .log = &book->loss_log,
+        .iter = data_iter_new(book->train_data, batch_size, flags->shuffle, flags->seed),
+        .devices = book->devices,
+        .k = k,
+        .lr = lr,
+        .step = step,
+        .accuracy = accuracy,
+        .context = book,
+    };
+    print_run(&t, book->train_data->count);
+    return t;
+}
+
+static Result end_of(Notebook *book, const Training *t) {
+    Result result = result_of(t, book->device_params[0], book->trained);
+    for (int i = 0; i < t->k; i++) free_params(book->device_params[i], LENET_PARAMS);
+    data_iter_free(t->iter);
+    return result;
 }
 
 Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
     Training t = training_on(book, num_gpus, batch_size, lr);
-    print_run(&t, book->train_data->count);
     // Copy model parameters to `num_gpus` devices
     for (int i = 0; i < num_gpus; i++)
         get_params(book->params, LENET_PARAMS, t.devices[i], book->device_params[i]);
 
     ledger_reset(); // from here on, bytes between devices are counted
     train_epochs(&t);
-
-    Result result = result_of(&t, book->device_params[0], book->trained);
-    for (int i = 0; i < num_gpus; i++) free_params(book->device_params[i], LENET_PARAMS);
-    data_iter_free(t.iter);
-    return result;
+    return end_of(book, &t);
 }
 
 // ## One device, then two
 //
 // The book trains twice, with minibatches of 256 images and a learning rate of 0.2, first on one
-// device, then on two. Both runs see the same minibatches in the same order.
+// device, then on two. Both runs see the same minibatches in the same order. Do they compute the
+// same numbers? A sum in another order has other last digits, and two devices add up the images of
+// a minibatch in two halves.
+//
+// So the order is part of the design. A CPU device adds up the images in pieces of 16, and then
+// adds the pieces as a tree: the first half of them, the second half, and both. A device whose
+// share is a whole number of pieces computes a branch of the tree, and the exchange adds the
+// branches.
 //
 // main.c:ask_whether_equal
 //
@@ -119,11 +134,8 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // of ten classes gets the probability 1/10, and gradients, which are products of such small
 // weights, change little.
 //
-// Why can both runs agree to the last bit? The same numbers added in another order give other last
-// digits. A CPU device adds up the images in pieces of 16, and then adds the pieces as a tree: the
-// first half of them, the second half, and both. If each of two devices has a whole number of
-// pieces, as here, it computes one half of the tree, and the exchange adds the halves. With other
-// numbers of images, and on GPUs, expect differences in the last digits, which grow in training.
+// (With other numbers of images, and on GPUs, expect differences in the last digits. They grow in
+// training.)
 //
 // Each step moves the same number of bytes, $2 (k-1)$ times the size of the gradients (chapter 2),
 // regardless of the number of images.
@@ -141,7 +153,7 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 static Prediction ask_whether_equal(void) {
     return predict_yes_no(
         "The same training is run on one device of this computer, then on two, with the same "
-        "minibatches. Are the parameters of both equal to the last bit at the end?");
+        "minibatches of 256 images. Are the parameters of both equal to the last bit at the end?");
 }
 
 static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
@@ -165,16 +177,22 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // CPU devices share the cores that one device had, so expect about the same time. On GPUs, three
 // things keep LeNet from getting faster.
 //
-// *Reading images.* The book's epochs took 2.7 seconds on one GPU and 3.6 on two in its Chinese
-// edition, 3.0 and 2.8 in the English one. But 235 steps of about 2.2 ms, PyTorch's time below, are
-// half a second. Reading the images alone took between 1.7 and 3.4 seconds in the published runs.
+// *Reading images.* The book has published these times in its two editions, and its authors
+// measured again in 2026, on RTX 4090 cards [@d2lneu]:
 //
-// In 2026 the book's authors measured again, on RTX 4090 cards: 2.37 s on one and 2.31 s on two in
-// PyTorch, where loading hides the rest, but 0.55 s and 0.90 s in JAX, which compiles the whole
-// step [@d2lneu]. A minibatch of 256 images never filled the first GPU, so half of it takes more
-// than half of the time, and the exchange comes on top.
+// | seconds per epoch                     | 1 GPU | 2 GPUs |
+// |---------------------------------------|------:|-------:|
+// | PyTorch, Chinese edition              |   2.7 |    3.6 |
+// | PyTorch, English edition              |   3.0 |    2.8 |
+// | PyTorch, 2026                         |  2.37 |   2.31 |
+// | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
-// *Launches.* One step of 256 images, without reading them, on one H100:
+// An epoch has 235 steps. Even the slowest step of the next table would add up to half a second, so
+// PyTorch's epochs are mostly reading. In JAX they are not, and there the second GPU makes an epoch
+// longer. A minibatch of 256 images never filled the first GPU, so half of it takes more than half
+// of the time, and the exchange comes on top.
+//
+// *Launches.* One step of 256 images in float32, without reading them:
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
@@ -182,22 +200,21 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // | this program         |            0.445 ms |           0.347 ms |
 //
 // (`tests/bench` measures this.) Our two columns differ only in launching, a fifth of the step.
-// PyTorch's graph is also compiled and tuned, so up to four fifths of its 2.192 ms may be launching
-// and waiting for Python.
 //
-// *The exchange.* One host launches for all GPUs, so an exchange also means more launches. For
-// eight A100 this is modelled. (On the H100 above, the model's steps are 4 and 5 % too long.)
+// *The exchange.* We have no two GPUs, so from here on times are modelled, for the eight A100 of a
+// DGX. ([How true is the clock?](../how_true.md) compares the model with published times.) One host
+// launches for all GPUs: 51 launches for each of them, however few images it has, and 24 more for
+// each GPU but the first, because 8 gradients are copied, added and copied back. A launch takes
+// 2.2 µs. On one GPU, an epoch takes 0.228 s.
 //
 // main.c:ask_about_eight_gpus
 //
 // behind/modelled.c:print_modelled_epochs
 //
 // From one GPU to two, an epoch gets shorter by a quarter. From two to eight it nearly doubles, to
-// 1.4 times the time of one. Each GPU needs its 51 launches, however few images it has, and the
-// exchange needs 24 more for every GPU but the first, because each of 8 gradients is copied, added
-// and copied back. "Launches alone" is the time of an epoch if nothing but launching took time: a
-// ninth of it on one GPU, all of it on eight. As a CUDA graph, eight GPUs take 0.148 s, most of it
-// for the exchange.
+// 1.4 times the time of one. "Launches alone" is the time of an epoch if only the host took time,
+// for launches and events. On one GPU that is a ninth of the epoch, on eight GPUs it is all of it.
+// As a CUDA graph, eight GPUs take 0.148 s, most of it for the exchange.
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
@@ -212,11 +229,12 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // ## More work for each device
 //
 // With the same minibatch on more and more devices, eight GPUs get 32 images each. This is *strong
-// scaling*. In *weak scaling* the minibatch grows with the devices. Launches and exchange stay the
-// same in a step; only the computation grows. The table's last two columns are epochs with 512 and
-// 2,048 images in a minibatch, as a CUDA graph. With 2,048, eight GPUs are 4.4 times as fast as
-// one. And if each GPU keeps 256 images, from one GPU to eight, an epoch gets 5.2 times faster. But
-// larger minibatches also mean fewer updates: exercises 1 and 2 ask what that does to the accuracy.
+// scaling*. In *weak scaling* the minibatch grows with the devices. A larger minibatch only adds
+// computation to a step; the number of launches and the bytes of the exchange stay. The table's
+// last two columns are epochs with 512 and 2,048 images in a minibatch, as a CUDA graph. With
+// 2,048, eight GPUs are 4.4 times as fast as one. And if each GPU keeps 256 images, from one GPU to
+// eight, an epoch gets 5.2 times faster. But larger minibatches also mean fewer updates: exercises
+// 1 and 2 ask what that does to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
@@ -251,8 +269,8 @@ static Prediction ask_about_eight_gpus(void) {
     return predict_first(
         "LeNet is trained on one GPU of the modelled machine (a DGX A100, if you have not chosen "
         "another with --machine), then on all it has, at most eight. One host launches one kernel "
-        "after the other for all of them. If an epoch takes 1 on one GPU, what does it take on all "
-        "of them?");
+        "after the other for all of them. How many times as long as on one GPU does an epoch take "
+        "on all of them?");
 }
 
 static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,

@@ -171,13 +171,13 @@ addEventListener("keydown", (event) => { if (event.key === "Escape") hideDeclara
 
 // ---- predict first ------------------------------------------------------------------------------
 
-// What answers a question, output and pictures to the end of its section or to the next question, comes later: when one has
-// answered. Prose, code and diagrams stay.
+// The output that answers a question, and what speaks of it to the end of the section or to the next question, comes later:
+// when one has answered. The argument and the code stand before that output.
 function behind(box) {
-    const list = [];
+    const list = [], shows = (element) => element.matches(".output, figure") || element.querySelector(".output, figure");
     for (let at = box.nextElementSibling; at && !at.matches("h2, h3, .predict[data-answer], .turn"); at = at.nextElementSibling)
-        list.push(...[at, ...at.querySelectorAll("*")].filter((element) => element.matches(".output, figure, .in-browser")));
-    return list.filter((element) => !element.querySelector(".diagram, .exchange"));
+        if (list.length || shows(at)) list.push(at);
+    return list;
 }
 const reveal = (box) => behind(box).forEach((element) => element.classList.remove("later"));
 const questions = [...document.querySelectorAll("main > .predict[data-answer]")];
@@ -214,7 +214,7 @@ function ask(box) {
         sayAnswer(box, buttons.length > 1 ? event.submitter.textContent : number.value).focus();
     });
     const later = behind(box);
-    if (later.length) form.append(element("small", "The output below appears when you have answered."));
+    if (later.length) form.append(element("small", "The rest of this section appears when you have answered."));
     box.append(form);
     later.forEach((element) => element.classList.add("later"));
 }

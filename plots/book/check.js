@@ -120,14 +120,15 @@ async function checkTimelines(page, view) {
     }
 }
 
-// A question hides the output that answers it, and no more, until it is answered or until one wants none; the page remembers
-// that.
+// A question hides the output that answers it and what follows, until it is answered or until one wants none; the page
+// remembers that.
 async function checkQuestions(page, view) {
     const boxes = [...view.document.querySelectorAll(".predict[data-answer]")], later = () => view.document.querySelector(".later");
     if (!boxes.length) return;
     if (!later()) fault(page, "its questions hide nothing");
-    const hidden = view.document.querySelector(".later:not(.output, figure, .in-browser), .later :is(.diagram, .exchange)");
-    if (hidden) fault(page, "a question hides what is no output: " + hidden.textContent.trim().slice(0, 40));
+    for (const first of boxes.map((box) => view.behind(box)[0]))
+        if (first && !first.matches(".output, figure") && !first.querySelector(".output, figure"))
+            fault(page, "a question hides more than what answers it: " + first.textContent.trim().slice(0, 40));
     const { answer } = boxes[0].dataset, [button] = boxes[0].querySelectorAll("button"), input = boxes[0].querySelector("input");
     if (input) input.value = 2 * answer + 1;
     button.click();

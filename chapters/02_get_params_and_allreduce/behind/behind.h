@@ -20,6 +20,12 @@ void vectors_on_devices(Tensor *data[], int k, int n);
 bool same_bits(const Tensor *a, const Tensor *b);
 bool all_replicas_equal(Tensor *const data[], int k);
 
+// Check what the chapter demonstrates, and print that it is so: that copies of n parameters have
+// the same bits, their own memory and gradients of zero (their values are lost); and that two
+// vectors on two devices are both [3, 3].
+void check_copies(Tensor *const copies[], Tensor *const params[], int n);
+void check_sum_of_1_and_2(Tensor *const data[2]);
+
 // ---- figures.c: modelled times, rows of the CSV, and the picture of them -----------------------
 
 // Seconds of one allreduce of vectors of n floats on k devices of a machine that need not be here:

@@ -2,6 +2,7 @@
 #include "behind.h"
 
 #include "common/book.h"
+#include "../allreduce.h"
 
 void vectors_on_devices(Tensor *data[], int k, int n) {
     Device *devices[MAX_DEVICES];
@@ -21,4 +22,25 @@ bool all_replicas_equal(Tensor *const data[], int k) {
     for (int i = 1; i < k; i++)
         if (!same_bits(data[0], data[i])) return false;
     return true;
+}
+
+// Changing a copy leaves the original alone, so copies[i] is no copy any more.
+void check_copies(Tensor *const copies[], Tensor *const params[], int n) {
+    bool good = true;
+    for (int i = 0; i < n; i++) {
+        Tensor *zeros = tensor_zeros_like(params[i]);
+        good = good && same_bits(copies[i], params[i]) && same_bits(copies[i]->grad, zeros);
+        tensor_fill(copies[i], 1);
+        good = good && !same_bits(copies[i], params[i]);
+        tensor_free(zeros);
+    }
+    say_checked(good, "the copies have the same bits, their own memory, and gradients of zero");
+}
+
+void check_sum_of_1_and_2(Tensor *const data[2]) {
+    float *sums = tensor_values(data[0]);
+    char *what = xprintf("%s: both devices have 1 + 2 = 3", chosen_allreduce()->name);
+    say_checked(sums[0] == 3 && sums[1] == 3 && same_bits(data[0], data[1]), what);
+    free(what);
+    free(sums);
 }
