@@ -3,9 +3,9 @@
 
 #include "common/tensor/autograd.h"
 
-// The vector has k parts. First each part travels past all devices and is summed on its way
-// (reduce-scatter); then its sum travels past all devices and is stored (all-gather). Three devices
-// need four steps. Here ab0 is the sum of a0 and b0:
+// The vector has k parts. First each part travels around the ring, and each device adds to it
+// (reduce-scatter). Then its sum travels around the ring, and each device stores it (all-gather).
+// Three devices need four steps. Here ab0 is the sum of a0 and b0:
 //
 //     device    0   1   2        0   1   2        0   1   2        0   1   2        0   1   2
 //     part 0   a0  b0  c0   ->  a0 ab0  c0   ->  a0 ab0  S0   ->  S0 ab0  S0   ->  S0  S0  S0
@@ -13,7 +13,7 @@
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
 // In each step, device i passes on part (i + `first`) mod k, and `first` changes from step to step.
-// If all devices moved in lockstep, a step of the first half would be these lines:
+// If all devices worked in lockstep, a step of the first half would look like this:
 //
 //     for (int i = 0; i < k; i++) {
 //         int left = (i + k - 1) % k, part = (left + first) % k;
@@ -29,10 +29,11 @@
 // |    3 |       4 | part 1          | part 2   | part 0   | is stored    |
 // |    4 |       3 | part 0          | part 1   | part 2   | is stored    |
 //
-// But the queues of the devices run side by side, each at its own pace. In step 2 device 2 may copy
-// ab0 only after device 1 has finished adding it up. An *event* marks how far a queue has come, and
-// `device_copy_after()` waits for it (chapter 0). That is all that `pass_to_the_right()` adds.
-// Where a part is added, it first arrives in `received`; where it is stored, `received` is NULL.
+// But each device's queue runs at its own pace. In step 2, device 2 must not copy ab0 before device
+// 1 has computed it. An *event* marks a point in a queue, and `device_copy_after()` waits for it
+// (chapter 0). `pass_to_the_right()` adds these waits. In the first half a part arrives in
+// `received` and is added from there. In the second half it is stored directly, and `received` is
+// NULL.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Mark where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

@@ -8,18 +8,18 @@
 // ## Divide once
 //
 // A minibatch of n rows is split over k devices, and device i gets $n_i$ of them. The loss of the
-// minibatch is the *mean* over all n rows. What should each device compute, so that together they
-// get the gradient that one device would get?
+// minibatch is the *mean* over all n rows. What should each device compute so that together they
+// get the same gradient as one device?
 //
-// Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Let device 0 have the first
-// two rows and device 1 the last one:
+// Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Device 0 gets the first two
+// rows, and device 1 gets the last one:
 //
-// - If each device *sums*, they get 3 and 6. Together that is 9, and 9 divided by 3 rows is 3.
+// - If each device *sums*, they get 3 and 6. Their sum is 9, and 9 divided by 3 rows is 3.
 // - If each device *averages*, they get 1.5 and 6. The average of these two is 3.75.
 //
-// The second result is wrong, because the row with 6 counts as much as the other two together. So
-// each device computes $g_i$, the gradient of the *sum* of its losses. For a network with one
-// layer:
+// The second result is wrong, because the row with the gradient 6 counts as much as the other two
+// together. So each device computes $g_i$, the gradient of the *sum* of its losses. For a network
+// with one layer:
 //
 // one_layer.c:gradient_of_sum
 //
@@ -28,7 +28,7 @@
 // main.c:sum_then_divide
 //
 // It is tempting to let each device compute the mean over its own rows, $m_i = g_i / n_i$, and then
-// to average these means:
+// average these means:
 //
 // main.c:average_the_averages
 //
@@ -36,7 +36,7 @@
 //
 // $$\frac{g_0 + \dots + g_{k-1}}{n} = \frac{n_0}{n}\, m_0 + \dots + \frac{n_{k-1}}{n}\, m_{k-1}$$
 //
-// An average of averages gives all of them the weight $1/k$, which is right only if all $n_i$ are
+// An average of averages gives each mean the weight $1/k$, which is right only if all $n_i$ are
 // equal.
 
 static void sum_then_divide(const ShardGradient shards[], int k, int n, float gradient[]) {
@@ -57,34 +57,35 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 // ## How wrong is it?
 //
-// The table compares both results with the gradient that one device computes for all n rows: the
-// largest difference, divided by the largest number in that gradient. An error of 1e-7 is rounding.
+// The table compares both results with the gradient that one device computes for all n rows. The
+// error is the largest difference, divided by the largest number in that gradient. An error of
+// about 1e-7 is only rounding.
 //
 // main.c:ask_whether_usable
 //
 // behind/checks.c:print_errors
 //
-// The sum is right every time. On 7 devices an image in a shard of 14 has the weight
+// The sum divided by n is right every time. On 7 devices an image in a shard of 14 has the weight
 // $1/14 \cdot 1/7 = 1/98$ in the average of averages, and an image in a shard of 13 has $1/91$.
 // Each should have $1/96$. A device without rows computes 0/0, which is not a number (nan).
 //
-// ![A minibatch of 96 images on 7 devices. The color of a frame shows the image's device. The last
-// two devices have one image less.](plots/03_split_batch.png "96 small images of clothes in six
-// rows, each framed in the color of one of seven devices and numbered. The colors follow one
+// ![A minibatch of 96 images on 7 devices. The color of the frame shows which device has the image.
+// The last two devices have one image fewer.](plots/03_split_batch.png "96 small images of clothes
+// in six rows, each framed in the color of one of seven devices and numbered. The colors follow one
 // another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
 //
-// This mistake hides. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss curve you
-// would hardly notice an error of 0.3 %. But you can no longer test that k devices compute what one
-// computes. So in this book each device sums, and `sgd()` divides once.
+// This mistake is easy to miss. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss
+// curve you would hardly notice an error of 0.3 %. But you can no longer test that k devices
+// compute the same gradient as one. So in this book each device sums, and `sgd()` divides once.
 //
 // ## If you use DDP
 //
-// PyTorch's DDP does average averages: it adds up the gradients of all processes and divides by
-// their number, W. DDP's sampler makes all shards equal, by repeating a few images until W divides
-// their number. So the average is correct, of the images and the repeated ones.
+// PyTorch's DDP does average averages. It adds up the gradients of all processes and divides by W,
+// the number of processes. DDP's sampler makes all shards equal by repeating a few images until W
+// divides the number of images. So the average is correct if the repeated images are counted twice.
 //
-// With a sampler of your own, shards are unequal. Then sum, and divide by the rows of all
-// processes:
+// With your own sampler, shards may be unequal. Then let each process sum, and divide by the number
+// of rows in all processes:
 //
 //     n = torch.tensor(len(y))
 //     dist.all_reduce(n)  # the rows of all processes
@@ -95,20 +96,20 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 
 // ## Split the rows
 //
-// A minibatch is a tensor X with one row for each image, and a vector y with their labels. Each
-// device gets a run of consecutive rows of X and the same run of y. This part is its *shard*.
+// A minibatch is a tensor X with one row for each image, and a vector y with the labels. Each
+// device gets a run of consecutive rows of X and the same rows of y. These rows are its *shard*.
 //
 // split_batch.c:split_batch
 //
-// The first line ends the program if X and y differ in rows. Otherwise some images would be trained
-// with the wrong label, and nothing later would notice.
+// The first line ends the program if X and y do not have the same number of rows. Otherwise the
+// network would be trained with wrong labels for some images, and no later check would notice.
 //
 // Which rows does device i get? `equal_range()` decides:
 //
 // common/base/range.h:equal_range
 //
-// The book (*Dive into Deep Learning*, "Distributing Data") tries it on a 4 x 5 matrix and two
-// devices:
+// The book (*Dive into Deep Learning*, "Distributing Data") tries `split_batch` on a 4 x 5 matrix
+// and two devices:
 
 static void split_a_matrix(void) {
     Device *devices[2];
@@ -125,24 +126,25 @@ static void split_a_matrix(void) {
     tensor_free(labels);
 }
 
-// 256 rows are easy to split. But an epoch's last minibatch has only what is left, here 96 rows:
-// $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards have one row
-// more than others. With fewer rows than devices, some are empty:
+// 256 rows are easy to split. But an epoch's last minibatch has only the rows that are left, here
+// 96, because $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards
+// have one more row than others. With fewer rows than devices, some are empty:
 //
 // behind/checks.c:print_sizes
 //
-// An empty shard does no harm if devices sum: the sum over no rows is zero, and so is its gradient.
+// An empty shard does no harm if devices sum, because the sum over no rows is zero and so is its
+// gradient.
 
 // ## Summary
 //
 // - Each device *sums* the gradients of its rows. You divide *once*, by the number of rows in the
-//   whole minibatch. Then shards may be unequal, or even empty.
-// - Each device gets a run of consecutive rows of X, and the same run of y.
+//   whole minibatch. Then shards may be unequal or even empty.
+// - Each device gets a run of consecutive rows of X and the same rows of y.
 //
 // ## Questions
 //
-// 1. A minibatch of 256 over 3 devices has shards of 86, 85 and 85 rows. If a device's time is
-//    proportional to its rows, what speedup do 3 devices give over one? And 100?
+// 1. A minibatch of 256 rows on 3 devices has shards of 86, 85 and 85 rows. If a device's time is
+// proportional to its number of rows, what is the speedup with 3 devices? And with 100?
 // 2. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
 //

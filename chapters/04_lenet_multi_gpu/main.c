@@ -26,26 +26,26 @@ struct Notebook {
 // lenet.c:train_batch
 //
 // All replicas get the same sum and divide it by the same number, so they are still equal after the
-// step. (Steps 3 and 4 together are chapter 2's `allreduce`, step 1 is chapter 3's `split_batch`.
-// The whole chapter in 400 lines of plain C is in `in_one_file.c`.)
+// step. (Step 1 is chapter 3's `split_batch`, and steps 3 and 4 together are chapter 2's
+// `allreduce`.)
 //
-// The host has to *launch* every kernel and every copy of a step, one after the other. As a *CUDA
-// graph*, a recorded step, it can launch all of them at once. Here is a step in both forms:
+// The host has to *launch* every kernel and every copy of a step, one after the other. If the step
+// is recorded as a *CUDA graph*, the host can launch all of it at once:
 //
-// ![Modelled: a step of 256 images on two A100. Both devices work side by side, and only the
-// exchange makes them wait for each other. As a CUDA graph, the short kernels and the exchange take
-// less time.](plots/04_lenet_multi_gpu_step.png "Two timelines on one scale, each with lanes for
-// two devices: copies of the images, a few long and many short bars of forward and backward, then
-// the short copies and additions of the exchange with gaps between them, then the update. The upper
-// timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA graph, 585.")
+// ![A step of 256 images on two A100 GPUs, modelled. As a CUDA graph, the short kernels and the
+// exchange take less time.](plots/04_lenet_multi_gpu_step.png "Two timelines on one scale, each
+// with lanes for two devices: copies of the images, a few long and many short bars of forward and
+// backward, then the short copies and additions of the exchange with gaps between them, then the
+// update. The upper timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA
+// graph, 585.")
 //
 // ## A simple network
 //
 // The network is the book's LeNet: two convolutions, each with ReLU and average pooling, then two
-// fully connected layers. It is written from scratch, with an array of eight parameters, so that
-// you can see what is copied to the devices and what they exchange: W1 (20,1,3,3), W2 (50,20,5,5),
-// W3 (800,128) and W4 (128,10), each with a bias. These are 129,068 numbers. In the comments, n is
-// the number of images: `(n,20,13,13)` means n images of 20 channels, 13 pixels high and wide.
+// fully connected layers. It is written from scratch, so that you can see what is copied to the
+// devices and what they exchange. The eight parameters are W1 (20,1,3,3), W2 (50,20,5,5), W3
+// (800,128) and W4 (128,10), each with a bias, 129,068 numbers in all. In the comments,
+// `(n,20,13,13)` means n images with 20 channels, 13 pixels high and wide.
 //
 // lenet.c:lenet
 //
@@ -53,19 +53,17 @@ struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices. Then it trains with a loop over epochs and
-// minibatches that all chapters share:
+// `train()` copies the parameters to all devices and then runs a loop that all chapters share:
 //
 // main.c:train
 //
 // For each minibatch, `train_epochs()` calls `step()`, and after each epoch it calls `accuracy()`,
-// which evaluates the network on device 0. (The other devices are idle then. Exercise 4 does
-// better.)
+// which evaluates the network on device 0. (Exercise 4 uses all devices.)
 //
 // main.c:step
 //
-// On a CPU, `train_batch_as_graph()` is `train_batch()`. On a GPU it records the step once and then
-// launches it as a CUDA graph.
+// On a CPU, `train_batch_as_graph()` is the same as `train_batch()`. On a GPU it records the step
+// once and then launches it as a CUDA graph.
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Notebook *book = t->context;
@@ -117,28 +115,27 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // ## One device, then two
 //
 // The book trains twice, with minibatches of 256 images and a learning rate of 0.2, first on one
-// device, then on two. Both runs see the same minibatches in the same order. Do they compute the
-// same numbers? A sum in another order has other last digits, and two devices add up the images of
-// a minibatch in two halves.
+// device, then on two. Both runs see the same minibatches in the same order.  Adding numbers in a
+// different order can change the last digits of the sum, and two devices add up a minibatch in two
+// halves.
 //
-// So the order is part of the design. A CPU device adds up the images in pieces of 16, and then
-// adds the pieces as a tree: the first half of them, the second half, and both. A device whose
-// share is a whole number of pieces computes a branch of the tree, and the exchange adds the
-// branches.
+// So the order is part of the design. A CPU device adds up the images in pieces of 16. Then it adds
+// the pieces as a tree: it adds up the first half of them, then the second half, then both results.
+// Here each of two devices computes one branch of this tree, and the exchange adds the branches.
 //
 // main.c:ask_whether_equal
 //
 // main.c:train_on_one_and_on_two
 //
 // In the first epoch the loss stays at $2.303 = -\ln(1/10)$. The weights start near zero, so each
-// of ten classes gets the probability 1/10, and gradients, which are products of such small
-// weights, change little.
+// of the ten classes gets the probability 1/10. The gradients are products of such small weights,
+// so they change the parameters very little.
 //
-// (With other numbers of images, and on GPUs, expect differences in the last digits. They grow in
-// training.)
+// (With other numbers of images, or on GPUs, expect differences in the last digits, which grow
+// during training.)
 //
-// Each step moves the same number of bytes, $2 (k-1)$ times the size of the gradients (chapter 2),
-// regardless of the number of images.
+// Each step moves $2 (k-1)$ times the size of the gradients (chapter 2), regardless of the number
+// of images.
 //
 // ![Both runs, epoch by epoch: the two curves coincide.](plots/04_lenet_multi_gpu.png "Two panels
 // over the epochs: training loss on the left, test accuracy on the right. A thick line for one
@@ -170,15 +167,16 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 
 // ## Is it faster?
 //
-// A step takes the time to compute, plus the time to exchange gradients:
+// A step with a minibatch of B images takes the time to compute plus the time to exchange
+// gradients:
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
-// CPU devices share the cores that one device had, so expect about the same time. On GPUs, three
-// things keep LeNet from getting faster.
+// Two CPU devices share the cores that one device had, so expect about the same time. On GPUs,
+// three things keep training from getting faster.
 //
-// *Reading images.* The book has published these times in its two editions, and its authors
-// measured again in 2026, on RTX 4090 cards [@d2lneu]:
+// *Reading images.* The book's two editions give the first two rows. In 2026 its authors measured
+// again, on RTX 4090 cards [@d2lneu]:
 //
 // | seconds per epoch                     | 1 GPU | 2 GPUs |
 // |---------------------------------------|------:|-------:|
@@ -187,40 +185,41 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // | PyTorch, 2026                         |  2.37 |   2.31 |
 // | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
-// An epoch has 235 steps. Even the slowest step of the next table would add up to half a second, so
-// PyTorch's epochs are mostly reading. In JAX they are not, and there the second GPU makes an epoch
-// longer. A minibatch of 256 images never filled the first GPU, so half of it takes more than half
-// of the time, and the exchange comes on top.
+// Even with the slowest step in the next table, the 235 steps of an epoch would take only half a
+// second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, and the second GPU
+// makes them longer. A minibatch of 256 images does not fill one GPU, so half of it takes more than
+// half the time, and the exchange is added to that.
 //
-// *Launches.* One step of 256 images in float32, without reading them:
+// *Launches.* One step of 256 images in float32, without reading them (`tests/bench`):
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// (`tests/bench` measures this.) Our two columns differ only in launching, a fifth of the step.
+// In our program, the two columns differ only in launching, which is a fifth of the step.
 //
-// *The exchange.* We have no two GPUs, so from here on times are modelled, for the eight A100 of a
-// DGX. ([How true is the clock?](../how_true.md) compares the model with published times.) One host
-// launches for all GPUs: 51 launches for each of them, however few images it has, and 24 more for
-// each GPU but the first, because 8 gradients are copied, added and copied back. A launch takes
-// 2.2 µs. On one GPU, an epoch takes 0.228 s.
+// *The exchange.* We do not have two GPUs, so from here on times are modelled for a DGX with eight
+// A100 GPUs (see [How true is the clock?](../how_true.md)). One host launches the work of all GPUs.
+// Each GPU needs 51 launches, however few images it has, and each one except the first needs 24
+// more, because 8 gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU,
+// an epoch takes 0.228 s.
 //
 // main.c:ask_about_eight_gpus
 //
 // behind/modelled.c:print_modelled_epochs
 //
-// From one GPU to two, an epoch gets shorter by a quarter. From two to eight it nearly doubles, to
-// 1.4 times the time of one. "Launches alone" is the time of an epoch if only the host took time,
-// for launches and events. On one GPU that is a ninth of the epoch, on eight GPUs it is all of it.
-// As a CUDA graph, eight GPUs take 0.148 s, most of it for the exchange.
+// On two GPUs, an epoch takes a quarter less time than on one. From two to eight the time nearly
+// doubles, to 1.4 times that of one. "Launches alone" is how long an epoch would take if only the
+// host's launches and events took time. On one GPU that is a ninth of the epoch, on eight it is
+// nearly all of it. As a CUDA graph, eight GPUs take 0.148 s, more than half of it for the
+// exchange.
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
 //
-// ![An epoch on 1 to 8 modelled GPUs. The triangle is the time of the launches alone: where it is
-// as high as the bar, the GPUs wait for the host.](plots/04_lenet_multi_gpu_modelled.png "Two
+// ![The modelled time of an epoch on 1 to 8 GPUs. The triangle marks the launches alone. Where it
+// is as high as the bar, the GPUs wait for the host.](plots/04_lenet_multi_gpu_modelled.png "Two
 // panels of bars with one scale: launched one by one, and as a CUDA graph; devices 1, 2, 4 and 8 on
 // the horizontal axis, modelled seconds of an epoch on the vertical one. On the left two devices
 // are fastest and eight slowest, and the triangle climbs to the top of the bar. On the right the
@@ -228,13 +227,13 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // ## More work for each device
 //
-// With the same minibatch on more and more devices, eight GPUs get 32 images each. This is *strong
-// scaling*. In *weak scaling* the minibatch grows with the devices. A larger minibatch only adds
-// computation to a step; the number of launches and the bytes of the exchange stay. The table's
-// last two columns are epochs with 512 and 2,048 images in a minibatch, as a CUDA graph. With
-// 2,048, eight GPUs are 4.4 times as fast as one. And if each GPU keeps 256 images, from one GPU to
-// eight, an epoch gets 5.2 times faster. But larger minibatches also mean fewer updates: exercises
-// 1 and 2 ask what that does to the accuracy.
+// So far all devices share one minibatch of 256 images, and eight GPUs get 32 each. This is *strong
+// scaling*. In *weak scaling* the minibatch grows with the number of devices. A larger minibatch
+// only adds computation to a step. The launches and the bytes of the exchange stay the same. The
+// table's last two columns have minibatches of 512 and 2,048 images, as a CUDA graph. With 2,048,
+// eight GPUs are 4.4 times as fast as one. If each GPU keeps 256 images, eight GPUs are 5.2 times
+// as fast as one. But larger minibatches mean fewer updates. Exercises 1 and 2 ask what that does
+// to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
@@ -242,26 +241,27 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 
 // ## Summary
 //
-// - Each device goes forward and backward with its shard, `allreduce` sums the gradients, and each
-//   device updates its replica with the sum. Nothing else crosses between the devices.
-// - k devices take the steps that one device takes, apart from rounding. What changes is the time,
-//   and the bytes that move.
-// - LeNet is so small that launches and the exchange of gradients soon take longer than the
-//   computation that more devices save. Larger minibatches and larger networks give them more to do
-//   (chapter 5).
+// - Each device computes the gradients of its shard, `allreduce` sums them, and each device updates
+// its replica with the sum. Only gradients pass between devices.
+// - Apart from rounding, k devices compute the same updates as one. Only the time changes, and the
+// bytes that move.
+// - LeNet is so small that more devices soon cost more time, in launches and the exchange, than
+// they save in computation. Larger minibatches and larger networks give them more to do (chapter
+// 5).
 //
 // ## Questions
 //
 // 1. After step 5, must the devices send each other their parameters? Why, or why not?
-// 2. The minibatch is doubled to 512 images. How many bytes does a step then move between two
-//    devices, and how many does an epoch? Check it with `--batch-size 512 --epochs 1`.
+// 2. You double the minibatch to 512 images. How many bytes does a step then move between two
+// devices, and how many does an epoch move? Check it with `--batch-size 512 --epochs 1`.
 // 3. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
-//    compared with that of `W3` (chapter 2)? What would one buffer for all eight gradients save?
+// compared with the allreduce of `W3` (chapter 2)? What would you save with one buffer for all
+// eight gradients?
 //
 // ## Exercises
 //
-// They are the book's four, each with a place for your part and a check (`make exercise-04-1` to
-// `make exercise-04-4`).
+// These are the book's four exercises, each with a file for your code and a check (`make
+// exercise-04-1` to `make exercise-04-4`).
 
 // ## The program
 
@@ -269,8 +269,9 @@ static Prediction ask_about_eight_gpus(void) {
     return predict_first(
         "LeNet is trained on one GPU of the modelled machine (a DGX A100, if you have not chosen "
         "another with --machine), then on all it has, at most eight. One host launches one kernel "
-        "after the other for all of them. How many times as long as on one GPU does an epoch take "
-        "on all of them?");
+        "after the other for all of them. How long does an epoch take on all of them, as a "
+        "multiple "
+        "of the time on one GPU?");
 }
 
 static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,

@@ -13,7 +13,7 @@
 // **Your task.** Write `first_wrong_minibatch()`, which says where in an epoch the mistake shows,
 // and `fewest_devices()`, which finds a test.
 //
-// **How it is checked.** Both functions are called for epochs that are drawn by lot, on 1 to 8
+// **How it is checked.** Both functions are called for epochs that are drawn at random, on 1 to 8
 // devices. Some of these epochs have only full minibatches, some end with a shorter one, and some
 // have fewer rows than devices. What your functions return is compared with what a solution
 // returns.

@@ -12,7 +12,7 @@
 //
 // **Your task.** Write `train_epoch()` below; ten lines are enough.
 //
-// **How it is checked.** 1 to 4 devices train LeNet on images that are drawn by lot. What each
+// **How it is checked.** 1 to 4 devices train LeNet on images that are drawn at random. What each
 // device received, how many updates you made and what LeNet has learned are compared with what a
 // solution does.
 //
