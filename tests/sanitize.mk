@@ -33,7 +33,7 @@ sanitize: simulator-is-there
 	@CUDASIM_GPUS=0 sh tests/run.sh $(BUILD)/asan tests/small_runs_test.sh \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%,$(call longest_first,%/test_process_group %/test_many_machines,$(TESTS)))
 	+@$(MAKE_PARALLEL) SANITIZE=tsan $(TSAN_TESTS)
-	@sh tests/run.sh $(BUILD)/asan $(TSAN_TESTS) $(SIMULATED_TESTS)
+	@env -u CUDA_VISIBLE_DEVICES sh tests/run.sh $(BUILD)/asan $(TSAN_TESTS) $(SIMULATED_TESTS)
 
 # On a real GPU: out of bounds, races in shared memory, reads of what nothing wrote, barriers. (Where OMP_WAIT_POLICY is
 # set, a program does not start itself once more.)

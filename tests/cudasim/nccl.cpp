@@ -138,7 +138,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     if (!clique->ranks.compare_exchange_strong(nobody, ranks) && nobody != ranks)
         return failed(ncclInvalidArgument, "ranks do not agree on how many they are");
     *comm = new ncclComm{clique, id.internal, rank, ranks, current_gpu()};
-    (*comm)->seat().gpu = current_gpu();
+    (*comm)->seat().gpu = machines_number_of(current_gpu());
     if ((*comm)->seat().taken.exchange(1)) return failed(ncclInvalidUsage, "one rank, twice");
     comms.push_back(*comm);
     live++;

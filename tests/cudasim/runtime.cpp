@@ -31,8 +31,28 @@ std::vector<Work> cudasim::all_work{{0, "nothing"}};
 uint64_t cudasim::clock_now;
 Running cudasim::running;
 
+// CUDA_VISIBLE_DEVICES: the machine's numbers of the GPUs that a program sees, in the order in
+// which it sees them. As CUDA's, the list ends before the first word that is no GPU's number.
+static std::vector<int> visible_gpus(int gpus) {
+    std::vector<int> visible;
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; !list && i < gpus; i++) visible.push_back(i);
+    for (const char *text = list; text;) {
+        char *end;
+        long gpu = strtol(text, &end, 10);
+        if (end == text || (*end && *end != ',') || gpu < 0 || gpu >= gpus) break;
+        if (std::find(visible.begin(), visible.end(), gpu) != visible.end())
+            mistake("name each GPU once", "CUDA_VISIBLE_DEVICES=%s is not simulated", list);
+        visible.push_back((int)gpu);
+        text = *end ? end + 1 : nullptr;
+    }
+    return visible;
+}
+
 static struct Machine {
-    int gpus = (int)std::min<unsigned>(from_environment("CUDASIM_GPUS", 3), CUDASIM_MAX_GPUS);
+    std::vector<int> visible = visible_gpus(
+        (int)std::min<unsigned>(from_environment("CUDASIM_GPUS", 3), CUDASIM_MAX_GPUS));
+    int gpus = (int)visible.size();
     CudasimPeers peers = CUDASIM_PEERS;
     int current = 0;
     pid_t process = 0;                         // that used it first
@@ -42,6 +62,7 @@ static struct Machine {
 } machine;
 
 int cudasim::current_gpu() { return machine.current; }
+int cudasim::machines_number_of(int gpu) { return machine.visible[(size_t)gpu]; }
 bool cudasim::can_reach(int gpu, int other) { return machine.access.count({gpu, other}) > 0; }
 
 // ---- errors, and failures on demand ----------------------------------------------------------
@@ -299,7 +320,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
 cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
     ENTER();
     if (device < 0 || device >= machine.gpus) return result(cudaErrorInvalidDevice);
-    snprintf(id, (size_t)length, "0000:%02X:00.0", 0x17 + device);
+    snprintf(id, (size_t)length, "0000:%02X:00.0", 0x17 + machines_number_of(device));
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all) {
@@ -614,7 +635,8 @@ void cudasim_machine(int gpus, unsigned seed, CudasimPeers peers) {
     for (cudaStream_t stream : streams) delete stream; // default ones, and what a lost GPU left
     streams.clear();
     std::fill_n(default_streams, CUDASIM_MAX_GPUS, nullptr);
-    machine = {gpus, peers};
+    std::vector<int> visible = visible_gpus(gpus);
+    machine = {visible, (int)visible.size(), peers};
     random_choice.seed(seed);
 }
 

@@ -90,6 +90,7 @@ extern Running running;
 void enqueue(cudaStream_t stream, std::function<void()> work);
 int gpu_of(cudaStream_t stream);
 int current_gpu();
+int machines_number_of(int gpu);    // which CUDA_VISIBLE_DEVICES may have changed
 bool can_reach(int gpu, int other); // may a kernel on this GPU touch memory of that one?
 // What is on `after` from now on comes after what is on `before` now.
 void order(cudaStream_t before, cudaStream_t after);

@@ -51,6 +51,6 @@ simulator-is-there: report
 	    echo 'hint: make setup' >&2; exit 1; }
 simulated-tests: simulator-is-there
 	+@$(MAKE_PARALLEL) SANITIZE=asan simulated-programs
-	@sh tests/run.sh $(BUILD)/asan $(SIMULATED_TESTS)
+	@env -u CUDA_VISIBLE_DEVICES sh tests/run.sh $(BUILD)/asan $(SIMULATED_TESTS)
 
 endif

@@ -1,5 +1,6 @@
 // test_cudasim.c: the simulator itself: it must catch each planted mistake, and let right programs
 // be.
+#include "common/device/device.h"
 #include "tests/dies.h"
 #include "cudasim.h"
 #include "planted.h"
@@ -228,6 +229,45 @@ static void a_wrong_launch_is_an_error(void **state) {
     assert_int_equal(cudaMemset(x, 0, sizeof *x), cudaErrorIllegalAddress);
 }
 
+// ---- which GPUs a program sees -----------------------------------------------------------------
+
+// On a machine with three GPUs, the machine's number of a device's GPU; -1 if it is on none.
+static int number_of_gpu(Device *device) {
+    char bus[32];
+    unsigned number;
+    if (device_gpu(device) < 0) return -1;
+    check(cudaDeviceGetPCIBusId(bus, sizeof bus, device_gpu(device)));
+    assert_int_equal(sscanf(bus, "0000:%x:", &number), 1);
+    return (int)number - 0x17;
+}
+
+static void programs_use_the_gpus_that_are_visible(void **state) {
+    (void)state;
+    static const struct {
+        const char *visible; // CUDA_VISIBLE_DEVICES; NULL: not set
+        int gpus;
+        const char *names[2]; // of devices 0 and 1, and where they are
+        int numbers[2];
+    } cases[] = {
+        {NULL, 3, {"cuda:0", "cuda:1"}, {0, 1}},  {"1", 1, {"cuda:0", "cuda:0#1"}, {1, 1}},
+        {"1,0", 2, {"cuda:0", "cuda:1"}, {1, 0}}, {"2,0,3,1", 2, {"cuda:0", "cuda:1"}, {2, 0}},
+        {"", 0, {"cpu:0", "cpu:1"}, {-1, -1}},    {"-1", 0, {"cpu:0", "cpu:1"}, {-1, -1}},
+        {"3,0", 0, {"cpu:0", "cpu:1"}, {-1, -1}}, {"nonsense", 0, {"cpu:0", "cpu:1"}, {-1, -1}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (cases[c].visible) setenv("CUDA_VISIBLE_DEVICES", cases[c].visible, 1);
+        cudasim_machine(3, 1, CUDASIM_PEERS);
+        devices_init(BACKEND_AUTO, 2);
+        assert_int_equal(num_gpus(), cases[c].gpus);
+        for (int i = 0; i < 2; i++) {
+            assert_string_equal(device_name(try_gpu(i)), cases[c].names[i]);
+            assert_int_equal(number_of_gpu(try_gpu(i)), cases[c].numbers[i]);
+        }
+        devices_close();
+    }
+    unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_planted_mistake_is_caught),
@@ -239,6 +279,7 @@ int main(void) {
         cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),
         cmocka_unit_test(threads_write_neighbouring_bytes),
         cmocka_unit_test(peers_share_memory_once_they_may),
+        cmocka_unit_test(programs_use_the_gpus_that_are_visible),
         cmocka_unit_test(a_wrong_launch_is_an_error), // the last: that GPU is lost
     };
     return cmocka_run_group_tests_name("cudasim", tests, NULL, NULL);
