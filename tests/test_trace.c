@@ -210,6 +210,7 @@ CASE(kinds_of_work) {
         {{.work = "sgd", .label = "forward conv1"}, WORK_FORWARD, "conv1"},
         {{.work = "copy", .label = "load", .from = a, .to = b}, WORK_LOAD, ""},
         {{.work = "sgd", .label = "forwarding"}, WORK_UPDATE, "forwarding"},
+        {{.work = "gemm", .label = "compute mm 1"}, WORK_COMPUTE, "mm 1"},
     };
     WorkKind kind = WORK_OTHER;
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -27,8 +27,8 @@ char *lane_name(const Lane *lane) {
 
 // ---- kinds of work ---------------------------------------------------------------------------
 
-static const char *const names[NUM_WORK_KINDS] = {"forward", "backward", "exchange", "load",
-                                                  "update",  "read",     "other"};
+static const char *const names[NUM_WORK_KINDS] = {"compute", "forward", "backward", "exchange",
+                                                  "load",    "update",  "read",     "other"};
 
 const char *work_kind_name(WorkKind kind) { return names[kind]; }
 

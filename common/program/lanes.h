@@ -28,6 +28,7 @@ int lanes_of(const SpanSet *set, Lane **lanes);
 char *lane_name(const Lane *lane);
 
 typedef enum {
+    WORK_COMPUTE, // that is part of no training, if its label says so
     WORK_FORWARD,
     WORK_BACKWARD,
     WORK_EXCHANGE, // between devices
@@ -38,7 +39,7 @@ typedef enum {
     NUM_WORK_KINDS
 } WorkKind;
 
-// "forward", "backward", "exchange", "load", "update", "read", "other"
+// "compute", "forward", "backward", "exchange", "load", "update", "read", "other"
 const char *work_kind_name(WorkKind kind);
 // If the span's label begins with one of these names, that is its kind. Otherwise the kind of a
 // copy follows from where it goes, and the kind of a kernel from its name. If these do not say, it

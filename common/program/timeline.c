@@ -60,6 +60,7 @@ static const struct {
     const char *text;
     Color color;
 } KINDS[NUM_WORK_KINDS] = {
+    [WORK_COMPUTE] = {"compute", {86, 180, 233}}, // beside training there is none: one color
     [WORK_FORWARD] = {"forward", {86, 180, 233}},
     [WORK_BACKWARD] = {"backward", {230, 159, 0}},
     [WORK_EXCHANGE] = {"exchange between devices", {0, 90, 70}},
