@@ -2,17 +2,18 @@
 #include "common/book.h"
 #include "behind/behind.h"
 
-// ## The host, the devices, their queues
+// ## Host, devices, queues
 //
 // The **host** is the computer's own processor and memory. Our program runs there, and the data set
-// lies there. A **device** is a place to compute with memory of its own: a GPU (`cuda:0`) or, where
-// there is none, a thread on some of the cores that stands in for a GPU (`cpu:0`). As in the book,
-// `try_gpu(i)` gives device `i`. A **tensor** is an array of numbers in the memory of one device.
+// is there. A **device** has its own memory and computes with what is in it. It is a GPU (`cuda:0`)
+// or, on a computer without one, a thread that stands in for a GPU (`cpu:0`). As in the book (*Dive
+// into Deep Learning*, "Automatic Parallelism"), `try_gpu(i)` returns device `i`. A **tensor** is
+// an array of numbers in the memory of one device.
 //
-// A **kernel** is a function that a device computes, such as a product of matrices. The host
-// **launches** it: it puts the kernel and its arguments at the end of the device's **queue** and
-// goes on at once. The device takes from its queue one piece of work after the other, in the order
-// in which they were put there. On a GPU such a queue is a CUDA stream.
+// A **kernel** is a function that a device computes, such as a product of two matrices. The host
+// **launches** it: it appends the kernel and its arguments to the device's **queue** and continues
+// at once. The device takes one piece of work after the other from its queue, in order. On a GPU,
+// such a queue is a CUDA stream.
 //
 //     HOST                    QUEUE, done from left to right           DEVICE
 //
@@ -22,47 +23,48 @@
 //                                                        v                     v counts its bytes)
 //     launch, launch, ... -->                          wait [ mm ] -> device 1, its memory
 //
-// Two queues know nothing of each other. So the devices work at the same time, unless we order them
-// by **events**: an event is a point in a queue, reached when all work before it is done, and
-// another queue can be told to wait for it.
+// Queues know nothing of each other, so devices work at the same time. If one device has to wait
+// for another, we use an **event**. An event is a point in a queue. It is reached when all work
+// before it is done, and another queue can be told to wait for it.
+//
+// `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see: with
+// `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. TensorFlow
+// reserves nearly all memory of all GPUs that it can see, unless you tell it otherwise. A program
+// of this book with k devices uses the first k GPUs that it can see, and only the memory that it
+// needs.
 
 enum { SIDE = 1024, PRODUCTS = 4 };
 
 struct Job {
     int k;
     Device *devices[MAX_DEVICES];
-    Tensor *X[MAX_DEVICES];  // a matrix of SIDE x SIDE on each device
-    Event done[MAX_DEVICES]; // the end of each device's products, if one waits for the other
-    const Tensor *original;  // what copy_once() copies, and where to
-    Tensor *copy;
+    Tensor *X[MAX_DEVICES];  // on each device a matrix of SIDE x SIDE, filled with 1 / SIDE
+    Event done[MAX_DEVICES]; // the end of each device's products
 };
-
-static void open_the_devices(Job *job, int k) {
-    job->k = k;
-    open_devices(job->devices, k);
-    for (int i = 0; i < k; i++) {
-        job->X[i] = tensor_new(job->devices[i], SIDE, SIDE);
-        tensor_fill(job->X[i], 1.0f / SIDE); // so that X X = X, and no number grows
-    }
-    printf("The host opened %d device%s: %s\n", k, k > 1 ? "s" : "", device_names(job->devices, k));
-}
 
 // ## To enqueue is not to compute
 //
-// The book's `run()`: some products of matrices, one after the other. `mm` launches a kernel and
-// returns a tensor that has no values yet. It waits for nothing.
+// `mm()` launches a product of two matrices and returns a tensor that has no values yet. It waits
+// for nothing. The book's `run()` launches several products, one after the other:
+//
+// main.c:run
+//
+// If you read `Y` on the next line, you read it too early: the products have hardly begun. The next
+// function does not read. It asks whether an event behind the products has been reached, first at
+// once, and then after `synchronize()`, in which the host waits until the device's queues are
+// empty. (All numbers of the matrix are 1/1024. So each product is the same matrix again, and its
+// numbers add up to 1024.)
+//
+// main.c:ask_too_early
+//
+// Functions that give values to the host wait by themselves: `tensor_read()`, `tensor_print()`,
+// `item()`. They are convenient, but the host enqueues nothing while it waits.
 
 static Tensor *run(Tensor *x) {
     Tensor *Y = x;
     for (int i = 0; i < PRODUCTS; i++) Y = mm(x, Y);
     return Y;
 }
-
-// Who reads `Y` in the next line reads too early: the products have hardly begun. Here we do not
-// read. We ask whether an event behind them is reached, at once and again after `synchronize()`, in
-// which the host waits until the device's queues are empty. (Functions that hand values to the
-// host wait by themselves: `tensor_read()`, `tensor_print()`, `item()`. So does the book's `Timer`:
-// a clock that is read without waiting only tells how fast the host can enqueue.)
 
 static void ask_too_early(Device *device, Tensor *x) {
     begin_step(device);
@@ -72,26 +74,79 @@ static void ask_too_early(Device *device, Tensor *x) {
     synchronize(device);
     bool after = event_reached(end);
 
-    printf("\nThe host enqueued %d products on %s and an event behind them\n", PRODUCTS,
-           device_name(device));
+    printf("%d products on %s, and an event behind them\n", PRODUCTS, device_name(device));
     printf("  reached, asked at once:             %s\n", at_once ? "yes" : "no");
     printf("  reached, asked after synchronize(): %s\n", after ? "yes" : "no");
-    say_checked(after, "whoever waits finds the work done");
-    say_checked(item(sum(Y)) == SIDE, "and the right numbers: their sum is 1024");
+    say_checked(after, "after waiting, the work is done");
+    say_checked(item(sum(Y)) == SIDE, "and the numbers add up to 1024");
 }
 
-// ## Side by side, or one after the other
+// ## How to time it
 //
-// The same products in three ways: on device 0 alone; on all devices; and on all devices, where
-// each waits for an event in the queue of the one before it. (A program that calls `synchronize()`
-// after each device has the same effect, and so has one that needs the result of each device for
-// the next.) In the second way and in the third, the host launches the same kernels.
+// If you read a clock, launch a kernel and read the clock again, you know how fast the host can
+// enqueue. To time the work itself, wait before each reading:
+//
+// main.c:time_by
+//
+// We have two clocks. One *measures* what this computer needs. CPU devices share its cores, so two
+// of them are no faster than one, and no two runs give the same times. The other clock is
+// *modelled*: a simulation goes through everything that the program enqueues and computes when each
+// kernel, copy and launch would finish on a machine that you need not own. Its times are the same
+// in every run. The machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs (`--machine`
+// chooses another).
+//
+// behind/times.c:show_both_times
+//
+// Once the host has enqueued the products, it can do anything that does not need the result. From
+// here on, all times on this page are modelled.
 
-static void begin_steps(Job *job) { // the arena is used anew, see below
+static void begin_steps(Job *job) {
     for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
 }
 
+Times time_by(Clock *now, Enqueue *enqueue, Job *job) {
+    begin_steps(job); // see "Tape and arena"
+    synchronize_all();
+    double start = now();
+    enqueue(job);
+    double enqueued = now() - start;
+    synchronize_all();
+    return (Times){enqueued, now() - start};
+}
+
 static void on_device_0(Job *job) { run(job->X[0]); }
+
+// ## Side by side, or one after the other
+//
+// Now every device gets four products. Here no device waits for another:
+//
+// main.c:side_by_side
+//
+// And here each device waits for an event in the queue of the one before it:
+//
+// main.c:one_after_the_other
+//
+// Both functions launch the same kernels. A program that calls `synchronize()` after each device
+// has the same effect as the events, and so does one in which each device needs the result of the
+// device before it.
+//
+// main.c:ask_how_long
+//
+// behind/times.c:show_ways
+//
+// ![The three rows of the table. Each lane is a queue, and each bar is a product of matrices. Side
+// by side, the lanes are busy at the same time. One after the other, one device is idle while the
+// other works.](plots/00_devices_and_queues.png "Three timelines on one scale, in modelled
+// milliseconds, with four bars of work in each lane. On device 0 alone, and side by side on two
+// devices, the work ends after 1 millisecond. One after the other, the second device begins where
+// the first one ends, and all is done after 2 milliseconds.")
+
+static Prediction ask_how_long(void) {
+    return predict_first(
+        "Every device is a GPU of its own and gets the four products that device 0 has alone. No "
+        "device waits for another. How many times as long as on device 0 alone does it take until "
+        "all devices are done?");
+}
 
 static void side_by_side(Job *job) {
     for (int i = 0; i < job->k; i++) run(job->X[i]);
@@ -105,8 +160,7 @@ static void one_after_the_other(Job *job) {
     }
 }
 
-// If the events do what they should, the other devices are done when the last one is:
-
+// If the events do what they should, the other devices are done when the last one is.
 static bool is_in_order(Job *job) {
     begin_steps(job);
     one_after_the_other(job);
@@ -116,160 +170,125 @@ static bool is_in_order(Job *job) {
     return true;
 }
 
-// Times are of two kinds. **Measured** is what this computer needed. Of k CPU devices each has a
-// k-th of the cores (at least one), also while the others have nothing to do; and several devices
-// may share one GPU. **Modelled** is what a stated machine would need, one with a GPU for each
-// device: calculated from the very work that the program enqueues, and the same in every run. The
-// table names the machine: `dgx-a100`, an NVIDIA DGX A100 with eight GPUs, unless `--machine`
-// chooses another.
-
-void enqueue_in_three_ways(Job *job) {
-    Prediction expected = predict_first(
-        "Every device gets as much work as device 0 has alone, and no device waits for another. "
-        "How many times as long as on device 0 alone does it take until all are done, if each "
-        "device is a GPU of its own?");
-    WorkTimes alone = time_work(job, begin_steps, on_device_0);
-    WorkTimes all = time_work(job, begin_steps, side_by_side);
-    WorkTimes ordered = time_work(job, begin_steps, one_after_the_other);
-
-    printf("\n%d products on each device\n", PRODUCTS);
-    Table t = times_table();
-    add_times(&t, "device 0 alone", &alone);
-    add_times(&t, "all, side by side", &all);
-    add_times(&t, "all, one after the other", &ordered);
-    double times = times_as_long(&alone, &all);
-    if (!isnan(times)) {
-        predict_compare(expected, times, "times");
-        book_result("side by side, %d times the work took %.2f times as long (%s)", job->k, times,
-                    isnan(all.done.modelled) ? "measured" : "modelled");
-    }
-    say_times_as_long(job->k, &alone, &all, &ordered);
-    say_checked(is_in_order(job),
-                "by events: when the last device is done, all before it are, too");
-}
-
-// ![The same as a picture. Each lane is a queue, each bar a product of matrices (`gemm`, as BLAS
-// libraries call it; the legend counts it as forward): side by side the lanes are busy at the same
-// time, ordered by events one is idle while the other works.](plots/00_devices_and_queues.png "Four
-// timelines with a lane for each of two devices and milliseconds from left to right: measured here
-// and modelled, side by side and one after the other. Each lane has four bars of work. Side by
-// side, both lanes begin at the left. One after the other, device 1 begins where device 0 ends, so
-// the timeline is twice as long on the modelled machine.")
-
-void draw_the_queues(Job *job) {
-    const Shown shown[] = {{"side by side", side_by_side},
-                           {"one after the other", one_after_the_other}};
-    const char *path = book_timeline(".png");
-    draw_queues(path, job, begin_steps, shown, 2);
-    printf("\nWhich queue did what, and when: %s\n", path);
+static void compare_ways(Job *job) {
+    const Way ways[] = {{"device 0 alone", on_device_0},
+                        {"all, side by side", side_by_side},
+                        {"all, one after the other", one_after_the_other}};
+    Prediction expected = ask_how_long();
+    double times = show_ways(book_timeline(".png"), ways, 3, job);
+    predict_compare(expected, times, "times");
+    CHECK(is_in_order(job), "when the last device is done, those that it waited for are, too");
+    book_result("side by side, %d times the work took %.2f times as long (%s)", job->k, times,
+                modelled_machine() ? "modelled" : "measured");
 }
 
 // ## A copy counts
 //
-// A device computes with what is in its own memory only. `tensor_copy()` copies between two
-// devices, or a device and the host; it is enqueued like a kernel and ordered behind the work of
-// both sides. The **ledger** counts the bytes that cross from each device to each other. Later
-// chapters compare it with their formulas. A copy within one device crosses nothing.
+// A device computes only with what is in its own memory. `tensor_copy()` copies between two
+// devices, or between a device and the host. A copy is enqueued like a kernel, behind the work of
+// both sides, and the **ledger** counts the bytes that cross from each device to each other device.
+// Later chapters compare the ledger with their formulas.
 //
-// The table has the times of the copies alone: product and sum are computed before the clock
-// starts. In a DGX A100 the GPUs are linked by NVLink, the host by PCIe: so a copy to the host is
-// slower.
+// We copy a result of `run()` to another device and to the host, and then only the sum of its
+// numbers. (The times are of the copies alone.)
+//
+// main.c:copy_and_count
+//
+// In a DGX A100, NVLink connects the GPUs with each other, and PCIe connects them with the host.
+// PCIe is slower. A copy of a single number still takes some microseconds, because it has to be
+// launched and the link has a latency.
 
-static void copy_once(Job *job) { tensor_copy(job->copy, job->original); }
-
-// This makes a row of the table. It returns the bytes of one copy, as the ledger counts them.
-static uint64_t copy_to(Device *to, const Tensor *original, Table *t) {
-    const Device *from = original->device;
-    Job job = {.original = original, .copy = tensor_of_shape(to, original->ndim, original->shape)};
-    WorkTimes times = time_work(&job, NULL, copy_once);
+static void copy_and_count(Table *t, Device *to, const Tensor *original) {
+    Tensor *copy = tensor_of_shape(to, original->ndim, original->shape);
     ledger_reset();
-    copy_once(&job);
-    uint64_t bytes = ledger_bytes(from, to);
-    CHECK(bytes == (from == to ? 0 : tensor_bytes(original)), "the ledger counts the bytes");
-    char *label =
-        xprintf("%s to %s: %s bytes", device_name(from), device_name(to), grouped(bytes).text);
-    add_times(t, label, &times);
-    free(label);
-    tensor_free(job.copy);
-    return bytes;
+    tensor_copy(copy, original);
+    uint64_t bytes = ledger_bytes(original->device, to);
+    add_copy(t, copy, original, bytes);
+    tensor_free(copy);
 }
 
-void copy_and_count(Job *job) {
-    Prediction expected = predict_first(
-        "A matrix of 1024 x 1024 numbers (float32) is copied from a device to the host. How many "
-        "megabytes (millions of bytes) does the ledger count?");
+static void copy_three_times(Job *job) {
+    Table t = table_of_copies();
     begin_step(job->devices[0]);
     Tensor *product = run(job->X[0]), *their_sum = sum(product);
-    printf("\nA copy of %d x %d numbers, and a copy of nothing but their sum\n", SIDE, SIDE);
-    Table t = times_table();
-    copy_to(job->devices[job->k - 1], product, &t);
-    uint64_t bytes = copy_to(host(), product, &t);
-    copy_to(host(), their_sum, &t);
-    predict_compare(expected, 1e-6 * (double)bytes, "MB");
+    copy_and_count(&t, job->devices[job->k - 1], product);
+    copy_and_count(&t, host(), product);
+    copy_and_count(&t, host(), their_sum);
 }
 
-// ## The tape and its arena
+// ## Tape and arena
 //
-// What an operation did is written on the **tape** of its device (PyTorch calls it the autograd
-// graph), if a gradient is wanted. `backward()` reads the tape from its end and launches, for each
-// operation, the kernel that computes its gradient. All this is enqueued, too.
+// If you want a gradient, each operation is recorded on the **tape** of its device. (In PyTorch,
+// the *autograd graph* is the tape.) `backward()` reads the tape from the end and launches, for
+// each operation, the kernels that compute its gradient.
 //
-// The results of operations need memory, and as much in each step of a training. It comes from the
-// device's **arena**: `begin_step()` forgets the tape and all results, and the next results take
-// the same memory again. (Each begins at a multiple of 256 bytes, so even one number takes so
-// many.) So a step allocates nothing, and a result lasts until the next `begin_step()` of its
-// device. Tensors made by `tensor_new()`, such as parameters, last until `tensor_free()`.
+// The results of operations need memory, the same amount in each training step. It comes from the
+// device's **arena**. `begin_step()` forgets the tape and all results, and the next results take
+// the same memory again. So a step allocates nothing, and a result is valid until the next
+// `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, live until
+// `tensor_free()`.
+//
+// main.c:take_two_steps
+//
+// (Each result begins at a multiple of 256 bytes, so even a single number takes 256 bytes.)
 
-static Tensor *matrix(Device *device, int rows, int cols, const float values[]) {
-    Tensor *t = tensor_new(device, rows, cols);
-    tensor_write(t, values);
-    return t;
-}
-
-static void go_backward(Device *device) {
-    Tensor *x = matrix(device, 1, 3, (float[]){1, 2, 3});
-    Tensor *W = matrix(device, 3, 2, (float[]){1, -1, 1, -1, 1, -1});
-    attach_grad(W); // as requires_grad_() in PyTorch: the tape is kept for it
-    const float *first_h = NULL;
-    printf("\nloss = sum(relu(x W)), its gradient by W, and an update of W, twice\n");
+static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
+    const float *h_before = NULL;
     for (int step = 1; step <= 2; step++) {
         begin_step(device);
         Tensor *h = relu(mm(x, W)), *loss = sum(h);
         backward(loss);
-        if (step == 1) first_h = h->data;
-        CHECK(h->data == first_h, "each step has the same memory");
-        printf("step %d: the arena gave %zu bytes%s\n", step, arena_used_bytes(device),
-               step > 1 ? ", and h is where it was in step 1" : "");
-        printf("  loss %g\n", (double)item(loss));
-        tensor_print("  gradient by W", W->grad);
+        printf("step %d: loss %g, %zu bytes of the arena%s\n", step, (double)item(loss),
+               arena_used_bytes(device), h->data == h_before ? ", h in the same place" : "");
+        tensor_print("  gradient of W", W->grad);
         sgd(&W, 1, 0.1f, 1); // W -= 0.1 times the gradient, which then is zero again
+        h_before = h->data;
     }
-    tensor_free(x);
-    tensor_free(W);
 }
 
 // ## Summary
 //
-// - The host enqueues. Each device computes in the order of its queue, and all at the same time.
-// - Events order one queue after another. What is read before its event is reached is not there
-//   yet; but whoever waits without need gives up what devices could do side by side.
+// - The host enqueues. Each device works in the order of its queue, and all devices work at the
+//   same time.
+// - Events order one queue after another. Before its event is reached, a result is not there yet.
+//   But if you wait without need, devices are idle that could work side by side.
 // - The ledger counts the bytes that cross between devices. A copy takes time even if it is short.
-// - The tape remembers operations for `backward()`; the arena gives each step the same memory.
+// - The tape remembers operations for `backward()`. The arena gives each step the same memory.
 //
 // ## Questions
 //
-// 1. You read a clock, call `run()` and read the clock again. Which column of the first table have
-//    you measured, and what do you have to call before the second reading to measure the other?
-// 2. "Side by side" and "one after the other" launch the same kernels, and the host is done with
-//    enqueueing as early. Why does one of them take `k` times as long on the modelled machine?
-// 3. You need the sum of a matrix on the host. Compare two ways by the table of copies: copy the
-//    matrix and add there, or add on the device and copy the sum. How many bytes does each move? Is
-//    the second as many times faster, on the modelled machine, as it moves fewer bytes?
+// 1. You read a clock, call `run()` and read the clock again. Which column of the table of times
+//    have you measured? What must you call before the second reading to measure the other?
+// 2. On a machine with four GPUs, others compute on GPU 0 and GPU 1. How do you start chapter 4 on
+//    the other two, and what does it call them? What happens with `CUDA_VISIBLE_DEVICES=4`?
+// 3. You need the sum of a matrix on the host. You can copy the matrix and add there, or add on the
+//    device and copy the sum. How many bytes does each way move? The second moves a million times
+//    fewer: is its copy a million times faster?
 // 4. Run it with `--devices 8`. On the modelled machine each device is a GPU of its own, and yet
 //    "side by side" takes a little longer than device 0 alone. Why?
-// 5. After step 2, may the program still print the `h` of step 1? What would it see there?
+// 5. After step 2, may the program still print the `h` of step 1? What would it print?
 
 // ## The program
+
+static void open_the_devices(Job *job, int k) {
+    job->k = k;
+    open_devices(job->devices, k);
+    for (int i = 0; i < k; i++) {
+        job->X[i] = tensor_new(job->devices[i], SIDE, SIDE);
+        tensor_fill(job->X[i], 1.0f / SIDE);
+    }
+}
+
+static void show_tape_and_arena(Device *device) {
+    Tensor *x = tensor_new(device, 1, 2), *W = tensor_new(device, 2, 2);
+    putchar('\n');
+    tensor_write(x, (float[]){1, 2});
+    tensor_write(W, (float[]){1, -1, 1, -1});
+    attach_grad(W); // as requires_grad_() in PyTorch: the tape is kept for it
+    take_two_steps(device, x, W);
+    tensor_free(x);
+    tensor_free(W);
+}
 
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
@@ -278,21 +297,23 @@ int main(int argc, char *argv[]) {
     Flags flags =
         book_begin(argc, argv, "Enqueues work on devices: side by side, ordered by events, copies.",
                    "devices", defaults);
+    bool has_values = flags.backend != BACKEND_MODEL;
     book_needs_devices(flags.devices);
     book_timeline(".png");
     book_check_outputs();
 
     Job job;
     open_the_devices(&job, flags.devices);
-    if (flags.backend == BACKEND_MODEL) {
-        queues_without_values(&job);
-    } else {
+    trace_label("compute"); // in a --timeline: the products are part of no training
+    if (has_values)
         ask_too_early(job.devices[0], job.X[0]);
-        enqueue_in_three_ways(&job);
-        draw_the_queues(&job);
-        copy_and_count(&job);
-        go_backward(job.devices[0]);
-    }
+    else
+        puts("The devices compute nothing and have no values: there are modelled times and bytes.");
+    show_both_times(on_device_0, &job);
+    compare_ways(&job);
+    copy_three_times(&job);
+    trace_label("");
+    if (has_values) show_tape_and_arena(job.devices[0]);
     for (int i = 0; i < job.k; i++) tensor_free(job.X[i]);
     return book_end();
 }

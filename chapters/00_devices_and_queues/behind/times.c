@@ -1,111 +1,112 @@
-// times.c: takes both kinds of time of some work, until the host had enqueued it and until it was
-// done, and prints them.
+// times.c: times work and copies, prints tables of that, and draws the queues.
 #include "behind.h"
 
 #include "common/book.h"
 
-static Seconds now(void) { return (Seconds){measured_seconds(), modelled_seconds()}; }
-
-static Seconds since(Seconds start) {
-    Seconds end = now();
-    return (Seconds){end.measured - start.measured, end.modelled - start.modelled};
+static bool is_modelled(void) { return modelled_machine() != NULL; }
+static Clock *clock_of_tables(void) { return is_modelled() ? modelled_seconds : measured_seconds; }
+static char *kind_of_time(void) {
+    return is_modelled() ? xprintf("modelled on %s", modelled_machine_name())
+                         : xstrdup("measured on this computer");
 }
 
-static WorkTimes time_once(Job *job, void (*prepare)(Job *job), void (*enqueue)(Job *job)) {
-    WorkTimes times;
-    if (prepare) prepare(job);
-    synchronize_all();
-    Seconds start = now();
-    enqueue(job);
-    times.enqueued = since(start); // here the host could do something else
-    synchronize_all();
-    times.done = since(start);
-    return times;
+static Table table_of_times(void) {
+    return TABLE(NULL, WORDS("milliseconds until", 26), FIXED("enqueued", 3), FIXED("done", 3));
 }
 
-WorkTimes time_work(Job *job, void (*prepare)(Job *job), void (*enqueue)(Job *job)) {
-    enum { ROUNDS = 3 };
-    const double patience = 0.5;                       // seconds
-    WorkTimes best = time_once(job, prepare, enqueue); // its modelled times are kept
-    double start = measured_seconds();
-    best.slowest = best.done.measured;
-    for (int i = 1; i < ROUNDS && !isnan(best.done.measured); i++) {
-        if (measured_seconds() - start + best.done.measured > patience) break;
-        WorkTimes other = time_once(job, prepare, enqueue);
-        best.slowest = fmax(best.slowest, other.done.measured);
-        if (other.done.measured >= best.done.measured) continue;
-        best.enqueued.measured = other.enqueued.measured;
-        best.done.measured = other.done.measured;
+static void add_times(Table *t, const char *label, Times times) {
+    table_text(t, "%s", label);
+    table_numbers(t, 1e3 * times.enqueued, 1e3 * times.done);
+}
+
+void show_both_times(Enqueue *enqueue, Job *job) {
+    Table t = table_of_times();
+    printf("\nProducts on device 0\n");
+    if (!isnan(measured_seconds()))
+        add_times(&t, "measured on this computer", time_by(measured_seconds, enqueue, job));
+    if (!is_modelled()) return;
+    char *kind = kind_of_time();
+    add_times(&t, kind, time_by(modelled_seconds, enqueue, job));
+    free(kind);
+}
+
+// ---- in several ways ---------------------------------------------------------------------------
+
+// Each product has its own label, so that one sees where it ends.
+static void label_products(TraceSpan spans[], int count) {
+    static const char *const labels[] = {"compute mm 1", "compute mm 2", "compute mm 3",
+                                         "compute mm 4"};
+    for (int i = 0, product = 0; i < count; i++) {
+        product = i > 0 && spans[i].device == spans[i - 1].device ? product + 1 : 0;
+        spans[i].label = labels[product % 4];
     }
-    return best;
 }
 
-static Quartiles rounds_of(const WorkTimes *times) {
-    double fastest = times->done.measured;
-    return (Quartiles){fastest, fastest, times->slowest};
-}
-
-static double measured_ratio(const WorkTimes *a, const WorkTimes *b) {
-    bool noisy = too_noisy_to_compare(rounds_of(a), rounds_of(b));
-    return noisy ? (double)NAN : b->done.measured / a->done.measured;
-}
-
-double times_as_long(const WorkTimes *a, const WorkTimes *b) {
-    double modelled = b->done.modelled / a->done.modelled;
-    return isnan(modelled) ? measured_ratio(a, b) : modelled;
-}
-
-static char *as_text(const WorkTimes *a, const WorkTimes *b) {
-    double ratio = measured_ratio(a, b), modelled = b->done.modelled / a->done.modelled;
-    char *measured = isnan(ratio) ? xstrdup("too noisy to compare") : xprintf("%.2f", ratio), *text;
-    if (isnan(a->done.measured))
-        text = xprintf("modelled %.2f", modelled);
-    else if (isnan(modelled))
-        text = xprintf("measured %s", measured);
-    else
-        text = xprintf("measured %s, modelled %.2f", measured, modelled);
-    free(measured);
-    return text;
-}
-
-void say_times_as_long(int k, const WorkTimes *alone, const WorkTimes *all,
-                       const WorkTimes *ordered) {
-    if (k == 1) {
-        say("With one device the three ways are one: there is nobody to wait for.");
-        return;
+static Timeline run_way(const Way *way, Job *job, Times *times) {
+    Timeline t = {.set.modelled = is_modelled()};
+    trace_begin();
+    *times = time_by(clock_of_tables(), way->enqueue, job);
+    TraceSpan *spans = trace_end(&t.set.count);
+    if (is_modelled()) {
+        free(spans);
+        spans = trace_modelled(&t.set.count);
     }
-    char *side = as_text(alone, all), *order = as_text(alone, ordered);
-    say("Times as long as device 0 alone: side by side %s; one after the other %s", side, order);
-    double later = all->enqueued.modelled - alone->enqueued.modelled; // NAN without a machine
-    if (later > 0)
-        say("(Modelled, the last device begins %.3f ms after device 0: the host enqueues for the "
-            "others first.)",
-            1e3 * later);
-    int gpus = num_gpus(), cores = num_threads();
-    if (gpus > 0 && gpus < k)
-        say("Measured here: %d devices on %d GPU%s.", k, gpus, gpus > 1 ? "s" : "");
-    else if (gpus == 0 && !isnan(all->done.measured))
-        say("Measured here: %d devices on %d core%s, which other programs use, too.", k, cores,
-            cores > 1 ? "s" : "");
-    free(side);
-    free(order);
-}
-
-// ---- the table -------------------------------------------------------------------------------
-
-Table times_table(void) {
-    Table t =
-        TABLE(NULL, WORDS("milliseconds until", 36), FIXED("here: enqueued", 3), FIXED("done", 3),
-              FIXED("modelled: enqueued", 3, .modelled = true), FIXED("done", 3, .modelled = true));
-    say("  (here: %s; modelled: %s)", isnan(measured_seconds()) ? "not measured" : "measured",
-        modelled_machine_name());
-    table_head(&t);
+    label_products(spans, t.set.count);
+    t.set.spans = spans;
+    t.end = times->done;
+    t.title = xprintf("%s: %.3f ms", way->name, 1e3 * times->done);
     return t;
 }
 
-void add_times(Table *t, const char *label, const WorkTimes *times) {
-    const Seconds *enqueued = &times->enqueued, *done = &times->done;
-    table_text(t, "%s", label);
-    table_numbers(t, 1e3 * enqueued->measured, 1e3 * done->measured, 1e3 * enqueued->modelled,
-                  1e3 * done->modelled);
+double show_ways(const char *path, const Way ways[], int n, Job *job) {
+    enum { MOST = 4 };
+    Timeline timelines[MOST];
+    Times times[MOST];
+    Table t = table_of_times();
+    CHECK(n <= MOST, "room for the timelines");
+    char *kind = kind_of_time();
+    printf("\nProducts on one device and on all, %s\n", kind);
+    for (int i = 0; i < n; i++) {
+        timelines[i] = run_way(&ways[i], job, &times[i]);
+        add_times(&t, ways[i].name, times[i]);
+    }
+    char *heading = xprintf("The queues of the devices, %s", kind);
+    timelines_draw(path, heading, "the host began to enqueue", timelines, n);
+    for (int i = 0; i < n; i++) {
+        free(timelines[i].title);
+        free((void *)timelines[i].set.spans);
+    }
+    free(heading);
+    free(kind);
+    return times[1].done / times[0].done;
+}
+
+// ---- copies ------------------------------------------------------------------------------------
+
+Table table_of_copies(void) {
+    return TABLE(NULL, WORDS("a copy from", 22), WHOLE("bytes", .width = 9), FIXED("ms", 3));
+}
+
+// Modelled, as in the picture, "device 1" stands for a GPU of the machine; a name of this computer
+// would mislead.
+static char *name_of(const Device *device) {
+    return is_modelled() && device != host() ? xprintf("device %d", device_id(device))
+                                             : xstrdup(device_name(device));
+}
+
+void add_copy(Table *t, Tensor *copy, const Tensor *original, uint64_t bytes) {
+    const Device *from = original->device, *to = copy->device;
+    CHECK(bytes == (from == to ? 0 : tensor_bytes(original)), "the ledger counts the bytes");
+    synchronize_all();
+    double start = clock_of_tables()();
+    tensor_copy(copy, original);
+    synchronize_all();
+    double seconds = clock_of_tables()() - start;
+    char *kind = kind_of_time(), *name = name_of(from), *other = name_of(to);
+    if (!t->has_head) printf("\nA matrix, and the sum of its numbers, %s\n", kind);
+    table_text(t, "%s to %s", name, other);
+    table_numbers(t, (double)bytes, 1e3 * seconds);
+    free(kind);
+    free(name);
+    free(other);
 }
