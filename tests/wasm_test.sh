@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 2, 3 and 4 as WebAssembly, under Node, print what they print here with the same kernels
+# wasm_test.sh BUILD: chapters 0 and 2 to 4 as WebAssembly, under Node, print what they print here with the same kernels
 # (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures, and
 # those of chapter 6, of devices with two queues.
 . "$(dirname "$0")/tap.sh"
@@ -24,6 +24,7 @@ compare() { # CHAPTER FLAG..
     verdict $? "$chapter $*"
 }
 mkdir there
+compare 00_devices_and_queues --backend model --devices 8
 compare 02_get_params_and_allreduce --backend inline --quick
 compare 02_get_params_and_allreduce --backend model --devices 16
 diff here/02_get_params_and_allreduce.csv there/02_get_params_and_allreduce.csv >difference
