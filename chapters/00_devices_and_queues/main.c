@@ -143,7 +143,7 @@ static void on_device_0(Job *job) { run(job->X[0]); }
 
 static Prediction ask_how_long(void) {
     return predict_first(
-        "Every device is a GPU of its own and gets the four products that device 0 has alone. No "
+        "Every device is a separate GPU and gets the four products that device 0 has alone. No "
         "device waits for another. How many times as long as on device 0 alone does it take until "
         "all devices are done?");
 }
@@ -264,7 +264,7 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 // 3. You need the sum of a matrix on the host. You can copy the matrix and add there, or add on the
 //    device and copy the sum. How many bytes does each way move? The second moves a million times
 //    fewer: is its copy a million times faster?
-// 4. Run it with `--devices 8`. On the modelled machine each device is a GPU of its own, and yet
+// 4. Run it with `--devices 8`. On the modelled machine each device is a separate GPU, and yet
 //    "side by side" takes a little longer than device 0 alone. Why?
 // 5. After step 2, may the program still print the `h` of step 1? What would it print?
 
