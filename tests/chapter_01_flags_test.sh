@@ -6,14 +6,14 @@ name=01_splitting_strategies
 small_data_set
 while read -r flags; do
     rm -rf plots
-    run --out plots --backend cpu --steps 1 $flags
+    run --out plots --backend cpu $flags
     case $flags in
     *1e10) refused 1 '' && grep -q '^hint: .*smaller --lr' error || complain "no hint about --lr" ;;
     *) good ;;
     esac
     case $flags in
-    *none) lacks 'modelled on' ' On .* the step across data' ;;
-    *'--devices 16'*) lacks 'idle share of a pipeline' ;;
+    *none) lacks '% a step, ms one' 'formula' ;;
+    *'--devices 16'*) lacks 'formula' ;;
     *stdout)
         has 'network,machine,'
         lacks 'model\.png'
@@ -26,7 +26,7 @@ done <<'FLAGS'
 --batch-size 5 --devices 2 --machine none
 --batch-size 5 --devices 1 --seed 1 --threads 2
 --batch-size 5 --devices 7 --seed 7 --threads 2
---batch-size 1
+--batch-size 1 --microbatches 3
 --batch-size 5 --devices 16
 --batch-size 5 --devices 2 --csv /dev/stdout
 --batch-size 5 --lr 1e10

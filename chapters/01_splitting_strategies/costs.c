@@ -40,17 +40,13 @@ void stages_of(const Network *network, int k, int first[]) {
 
 static double larger_part(int n, int k) { return equal_range(n, k, 0).count; }
 
-static Memory memory_for(double params, double outputs, double gradients, double copies) {
-    Memory m = {.params = params * sizeof(float), .outputs = outputs * sizeof(float)};
-    m.gradients = gradients * sizeof(float);
-    m.copies = copies * sizeof(float);
-    m.activations = m.outputs + m.gradients + m.copies;
-    m.both = m.params + m.activations;
-    return m;
+static Memory memory_for(double params, double activations) {
+    return (Memory){params * sizeof(float), activations * sizeof(float),
+                    (params + activations) * sizeof(float)};
 }
 
-// The gradient of what an operation computed is there until it has been passed on: backward, those
-// of two operations at a time.
+// The gradient of what an operation computed is there until it has been passed on: backward, the
+// gradients of two operations at a time.
 static double gradients_at_once(const Layer *layer) {
     return 2.0 * layer->out * layer->side * layer->side;
 }
@@ -60,53 +56,43 @@ static double gradients_at_once(const Layer *layer) {
 // from the stage before is kept too, and so is its gradient.
 static Memory stage_memory(const Network *network, int first, int end, int n, int at_once) {
     double image = (double)network->channels * network->side * network->side;
-    double arrives = first == 0 ? 0 : 2 * layer_sent(&network->layers[first - 1]);
-    double params = 0, kept = first == 0 ? image : 0, gradients = 0;
+    double kept = first == 0 ? image : 2 * layer_sent(&network->layers[first - 1]);
+    double params = 0, gradients = 0;
     for (int l = first; l < end; l++) {
         params += 2 * layer_params(&network->layers[l]);
         kept += layer_kept(&network->layers[l]);
         gradients = fmax(gradients, gradients_at_once(&network->layers[l]));
     }
-    return memory_for(params, n * kept, at_once * gradients, n * arrives);
+    return memory_for(params, n * kept + at_once * gradients);
 }
 
 // Device 0 has the larger part of the channels of each layer, and all channels after each gather,
 // with their gradient.
 static Memory memory_within(const Network *network, int k, int n) {
     double params = 0, kept = (double)network->channels * network->side * network->side;
-    double gradients = 0, gathered = 0;
+    double gradients = 0;
     for (int l = 0; l < network->num_layers; l++) {
         const Layer *layer = &network->layers[l];
         double share = larger_part(layer->out, k) / layer->out;
         params += 2 * layer_params(layer) * share;
-        kept += layer_kept(layer) * share;
-        gathered += 2 * layer_sent(layer);
+        kept += layer_kept(layer) * share + 2 * layer_sent(layer);
         gradients = fmax(gradients, gradients_at_once(layer) * share);
     }
-    return memory_for(params, n * kept, n * gradients, n * gathered);
-}
-
-static Memory larger_of(Memory a, Memory b) {
-    return (Memory){.params = fmax(a.params, b.params),
-                    .outputs = fmax(a.outputs, b.outputs),
-                    .gradients = fmax(a.gradients, b.gradients),
-                    .copies = fmax(a.copies, b.copies),
-                    .activations = fmax(a.activations, b.activations),
-                    .both = fmax(a.both, b.both)};
+    return memory_for(params, n * (kept + gradients));
 }
 
 Memory memory_of(const Strategy *strategy, const Network *network, int k, int n, int m) {
-    int first[MAX_LAYERS + 1];
-    Memory most = {0};
+    int first[MAX_LAYERS + 1], rows = (int)larger_part(n, k);
     if (strategy == &within_layers) return memory_within(network, k, n);
-    if (strategy == &across_data) {
-        int rows = (int)larger_part(n, k);
-        return stage_memory(network, 0, network->num_layers, rows, rows);
-    }
+    if (strategy == &across_data) return stage_memory(network, 0, network->num_layers, rows, rows);
+    Memory most = {0};
     stages_of(network, k, first);
-    int at_once = (int)larger_part(n, m); // one microbatch
-    for (int i = 0; i < k; i++)
-        most = larger_of(most, stage_memory(network, first[i], first[i + 1], n, at_once));
+    for (int i = 0; i < k; i++) {
+        Memory stage = stage_memory(network, first[i], first[i + 1], n, (int)larger_part(n, m));
+        most.params = fmax(most.params, stage.params);
+        most.activations = fmax(most.activations, stage.activations);
+        most.both = fmax(most.both, stage.both);
+    }
     return most;
 }
 

@@ -15,11 +15,9 @@ int network_pieces(const Network *network); // into which it can be cut
 // The most bytes that a device has of each: the most of the sum may be less than the sum of those.
 typedef struct Memory {
     double params;      // with their gradients
-    double outputs;     // of its operations, kept until backward has used them
-    double gradients;   // of outputs: there for two operations at a time
-    double copies;      // of what other devices computed, with gradients
-    double activations; // the three before this
-    double both;        // parameters and activations
+    double activations; // outputs, kept until backward has used them; their gradients, of two
+                        // operations at a time; what came from other devices, with gradients
+    double both;
 } Memory;
 // With k devices, n rows, and, in a pipeline, m microbatches.
 Memory memory_of(const Strategy *strategy, const Network *network, int k, int n, int m);

@@ -1,13 +1,11 @@
 // network.c: LeNet as a list of layers, and what each of them costs.
 #include "network.h"
 
-#include "common/book.h"
-
 // ## LeNet as a list of layers
 //
 // The book's LeNet has two convolutions, each with ReLU and average pooling, then two fully
 // connected layers. Chapter 4 writes it as one function, as the book does. To split it, we need to
-// get hold of its layers: so here it is a list, which says of each layer what it takes and gives.
+// get hold of its layers, so here it is a list that says what each layer takes and gives.
 //
 // The last number of each line says how many outputs, of the size that the layer computes, are kept
 // for the backward pass. A convolution keeps two, its own and ReLU's (and the pooled one besides,
@@ -60,34 +58,4 @@ double network_macs(const Network *network) {
     double sum = 0;
     for (int l = 0; l < network->num_layers; l++) sum += layer_macs(&network->layers[l]);
     return sum;
-}
-
-// The layer that has most of something, and its share of all, in percent.
-static const char *largest(const Network *network, double (*cost)(const Layer *), double *percent) {
-    const Layer *most = &network->layers[0];
-    double sum = 0;
-    for (int l = 0; l < network->num_layers; l++) {
-        const Layer *layer = &network->layers[l];
-        if (cost(layer) > cost(most)) most = layer;
-        sum += cost(layer);
-    }
-    *percent = 100 * cost(most) / sum;
-    return most->name;
-}
-
-void network_print(const Network *network) {
-    printf("%s               for one image:\n", network->name);
-    printf("layer     parameters  mult-adds  passed on  kept for backward\n");
-    for (int l = 0; l < network->num_layers; l++) {
-        const Layer *layer = &network->layers[l];
-        printf("%-8s %11.0f %10.0f %10.0f %18.0f\n", layer->name, layer_params(layer),
-               layer_macs(layer), layer_sent(layer), layer_kept(layer));
-    }
-    double params, macs, kept;
-    const char *has_params = largest(network, layer_params, &params),
-               *has_macs = largest(network, layer_macs, &macs),
-               *has_kept = largest(network, layer_kept, &kept);
-    say("So %s has %.0f%% of the work, %s has %.0f%% of the parameters, and %s has %.0f%% of what "
-        "is kept.",
-        has_macs, macs, has_params, params, has_kept, kept);
 }

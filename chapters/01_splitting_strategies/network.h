@@ -35,9 +35,9 @@ typedef struct Network {
 } Network;
 
 extern const Network lenet_network; // network.c; chapter 4 has it as the book writes it
-// other_networks.c: eight fully connected layers with equal work; the same, eight times as wide.
-extern const Network equal_network, wide_network;
-// other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
+// behind/other_networks.c: eight fully connected layers with equal work.
+extern const Network wide_network;
+// behind/other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
 extern const Network alexnet_network, resnet18_network;
 
 // Per layer: numbers to learn; multiplications and additions for one image; numbers per image that
@@ -51,10 +51,7 @@ double layer_kept(const Layer *l);
 double network_params(const Network *network);
 double network_macs(const Network *network); // for one image, forward
 
-// A table of these four, and which layer has most of them.
-void network_print(const Network *network);
-
-// ---- networks that run: layers.c -------------------------------------------------------------
+// ---- networks that run: behind/layers.c -------------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that
 // normalize, in their order; of such a layer b is the bias of the normalization.

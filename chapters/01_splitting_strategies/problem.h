@@ -18,9 +18,9 @@ typedef struct Problem {
     bool only_time;   // on devices that compute nothing (model_device()); values undefined
 } Problem;
 
-// LeNet and the first minibatch that the flags ask for, in 4 microbatches; for problem_free(). The
-// parameters are drawn from N(0, scale^2), scale being ten times the book's.
-Problem problem_of_lenet(const Flags *flags);
+// LeNet and the first minibatch that the flags ask for; for problem_free(). (With --backend model
+// the images have no values.)
+Problem problem_of_lenet(const Flags *flags, int microbatches);
 // A problem of this size without values, to tell its time on the machine of the modelled
 // clock; for problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);

@@ -3,7 +3,7 @@
 
 #include "common/book.h"
 
-const Strategy *const strategies[NUM_STRATEGIES] = {&across_layers, &within_layers, &across_data};
+const Strategy *const strategies[NUM_STRATEGIES] = {&across_data, &across_layers, &within_layers};
 
 // What device i holds of parameter p.
 static Range part_of_param(const Spread *s, int i, int p) {

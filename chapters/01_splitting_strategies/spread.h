@@ -29,20 +29,21 @@ typedef struct Spread {
 } Spread;
 
 struct Strategy {
-    const char *name, *book; // ours, and the book's word for it
+    const char *name;
     // Says who holds what: fills in spread->part, which is empty ranges.
     void (*place)(Spread *s);
     // One minibatch, X (n,1,28,28) and y (n) on the host: forward, backward, and what must be
     // exchanged for it. Leaves gradients of sums over the n rows, and losses. All is enqueued.
     void (*gradients)(Spread *s, const Tensor *X, const Tensor *y);
-    // What that moves between devices, for any network with k devices, n rows, m microbatches.
-    double (*bytes_moved)(const Network *network, int k, int n, int m);
+    // What that moves between devices for n rows, and how often devices then wait for each other,
+    // in a pipeline with m microbatches.
+    double (*bytes_moved)(const Network *network, int k, int n);
     double (*syncs)(const Network *network, int k, int m);
     int (*most_devices)(const Network *network);
 };
 
-// The three ways are in `strategy_pipeline.c`, `strategy_within.c` and `strategy_data.c`.
-extern const Strategy across_layers, within_layers, across_data;
+// The three ways are in `strategy_data.c`, `strategy_pipeline.c` and `strategy_within.c`.
+extern const Strategy across_data, across_layers, within_layers;
 enum { NUM_STRATEGIES = 3 };
 extern const Strategy *const strategies[NUM_STRATEGIES]; // in this order
 
@@ -80,5 +81,7 @@ void spread_send(Spread *s, int from, Event ready, int to, Tensor *dst, const Te
 void spread_settle(Spread *s);
 // Says what the work that follows is, for the timelines: "forward" and, if given, "conv1".
 void spread_label(const char *what, const char *detail);
+// Of `across_data`, all that comes before the gradients are summed; another sum may follow.
+void shard_gradients(Spread *s, const Tensor *X, const Tensor *y);
 
 #endif

@@ -3,16 +3,7 @@
 
 // ## Splitting the data
 //
-// All devices do the same kind of work, on different images (the rows of the minibatch). Each has a
-// copy of all parameters. Nothing is exchanged until the backward pass is done. Then the gradients,
-// which are sums over rows, are summed over the devices, and each device updates its copy. As all
-// copies get the same sums, they stay equal.
-//
-// The gradients of the last layers are there first. One could begin to sum them while the others
-// are still being computed, which the book calls highly desirable: exercise 4 does so.
-//
-// Here the sum is made on device 0 and sent back from there. Chapter 2 gives this its name,
-// allreduce, and has better ways to do it.
+// Every device holds all layers. The copies start equal and get the same sums, so they stay equal.
 
 static void place(Spread *s) {
     for (int i = 0; i < s->k; i++)
@@ -20,11 +11,28 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-// Gradients are added in the order of the devices, so that the same k gives the same bits each
-// time.
+// Every device has a copy of the whole network and some rows of the minibatch, its *shard*. It goes
+// forward and backward with them as if it were alone. The host enqueues this for one device after
+// the other, and the devices work at the same time.
+void shard_gradients(Spread *s, const Tensor *X, const Tensor *y) {
+    Range all_layers = {0, s->network->num_layers};
+    spread_begin(s, s->k);
+    for (int i = 0; i < s->k; i++) {
+        Range rows = equal_range(X->shape[0], s->k, i);
+        spread_label("load", NULL);
+        Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
+        spread_label("forward", NULL);
+        Tensor *scores = layers_forward(s->network, all_layers, X_shard, s->params[i]);
+        s->losses[i] = sum(cross_entropy(scores, y_shard));
+        spread_label("backward", NULL);
+        backward(s->losses[i]);
+    }
+}
+
+// Then the gradients are summed. Device 0 receives them from the others, adds them up and sends the
+// sums back. It adds in the order of the devices, so the bits are the same in every run.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
-    if (s->k == 1) return;
     for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);
     for (int p = 0; p < num_params(s->network); p++) {
         Tensor *sum_here = s->params[0][p]->grad;
@@ -43,20 +51,9 @@ static void sum_gradients(Spread *s) {
 }
 
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
-    Range all_layers = {0, s->network->num_layers};
-    spread_begin(s, s->k);
-    for (int i = 0; i < s->k; i++) {
-        Range rows = equal_range(X->shape[0], s->k, i);
-        spread_label("load", NULL);
-        Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
-        spread_label("forward", NULL);
-        Tensor *scores = layers_forward(s->network, all_layers, X_shard, s->params[i]);
-        s->losses[i] = sum(cross_entropy(scores, y_shard));
-        spread_label("backward", NULL);
-        backward(s->losses[i]);
-    }
+    shard_gradients(s, X, y);
     spread_label("exchange", NULL);
-    sum_gradients(s);
+    if (s->k > 1) sum_gradients(s);
     spread_settle(s);
 }
 
@@ -64,9 +61,8 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
 //
 // All gradients go from k-1 devices to device 0, and their sums go back. The size of the minibatch
 // does not matter.
-static double bytes_moved(const Network *network, int k, int n, int m) {
+static double bytes_moved(const Network *network, int k, int n) {
     (void)n;
-    (void)m;
     return 2.0 * (k - 1) * network_params(network) * sizeof(float);
 }
 
@@ -83,7 +79,6 @@ static int most_devices(const Network *network) {
 
 const Strategy across_data = {
     .name = "across data",
-    .book = "data parallelism",
     .place = place,
     .gradients = gradients,
     .bytes_moved = bytes_moved,

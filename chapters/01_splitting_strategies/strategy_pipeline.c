@@ -6,19 +6,8 @@
 
 // ## Splitting the network
 //
-// The first layers live on device 0, the next ones on device 1, and so on: `place()` makes these
-// stages so that the largest has as little work as can be. But with one minibatch at a time only
-// one device ever works. The next ones wait for their input, and those before for the gradient of
-// their output.
-//
-// So the minibatch is cut into m microbatches, and the devices work on different ones at the same
-// time, like the stations of an assembly line. In the beginning the line fills, at the end it
-// drains; devices are idle then, which is the bubble. The gradients of the microbatches add up, so
-// m changes no result.
-//
-// Here all m go forward, then all m go backward. The field calls this order fill-drain; GPipe, a
-// well-known library for pipelines, does it so. Until a microbatch goes backward its activations
-// are kept, so a stage keeps those of the whole minibatch.
+// The first layers are on device 0, the next ones on device 1, and so on. The largest of these
+// stages has as little work as possible.
 
 static void place(Spread *s) {
     int first[MAX_LAYERS + 1];
@@ -33,13 +22,19 @@ typedef struct Passage {
     Tensor *in, *out;
 } Passage;
 
-// Receives what the stage before has computed. The tensor has a gradient: in it, the backward pass
-// will leave what is to be sent back.
+// Receives what the stage before has computed. The tensor has a gradient, in which the backward
+// pass will leave what is to be sent back.
 static Tensor *receive(Spread *s, int i, const Tensor *sent) {
     Tensor *in = arena_tensor(s->devices[i], sent->ndim, sent->shape, true);
     spread_send(s, i - 1, device_record(s->devices[i - 1]), i, in, sent);
     s->syncs++;
     return in;
+}
+
+static void label_microbatch(const char *what, int j) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", j + 1);
+    spread_label(what, number);
 }
 
 static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
@@ -51,41 +46,38 @@ static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
     return layers_forward(s->network, stage, X, s->params[i]);
 }
 
+// Microbatch j goes forward through all stages. The first stage loads the images, the last one the
+// labels; every other input comes from the stage before.
 static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {
     Range rows = equal_range(X->shape[0], s->microbatches, j);
-    char number[16];
-    snprintf(number, sizeof number, "%d", j + 1);
     for (int i = 0; i < s->k; i++) {
         spread_label(i == 0 ? "load" : "exchange", NULL);
         at[i].in = i == 0 ? spread_rows(s, 0, X, rows) : receive(s, i, at[i - 1].out);
         spread_label("load", NULL);
         Tensor *labels = i == s->k - 1 ? spread_rows(s, i, y, rows) : NULL;
-        spread_label("forward", number);
+        label_microbatch("forward", j);
         at[i].out = stage_forward(s, i, at[i].in);
         if (labels) s->losses[j] = sum(cross_entropy(at[i].out, labels));
     }
 }
 
-// The tape of a device, the record of its operations that the backward pass walks in reverse, holds
-// all its microbatches. A walk takes the operations that this gradient reaches, and leaves the
-// others.
+// It goes backward in the opposite order. Each stage sends the gradient of its input to the stage
+// before, which goes on from there.
 static void microbatch_backward(Spread *s, int j, Passage *at) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", j + 1);
-    spread_label("backward", number);
+    label_microbatch("backward", j);
     backward(s->losses[j]);
     for (int i = s->k - 2; i >= 0; i--) {
         spread_label("exchange", NULL);
         Tensor *dY = arena_tensor(s->devices[i], at[i].out->ndim, at[i].out->shape, false);
         spread_send(s, i + 1, device_record(s->devices[i + 1]), i, dY, at[i + 1].in->grad);
         s->syncs++;
-        spread_label("backward", number);
+        label_microbatch("backward", j);
         backward_from(at[i].out, dY);
     }
 }
 
-// The host enqueues one microbatch after the other, each through all stages. That they overlap
-// comes about by itself, because a device's queue waits for its inputs and for nothing else.
+// The host enqueues one microbatch after the other, each through all stages. They overlap by
+// themselves, because the queue of a device waits for its inputs and for nothing else.
 static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     int m = s->microbatches;
     Passage *at = xmalloc(sizeof(Passage) * (size_t)(m * s->k));
@@ -101,10 +93,9 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
 // Activations cross each boundary between two stages, and their gradients cross it on the way back.
 // The number of microbatches does not change these bytes, but it multiplies the synchronization
 // points.
-static double bytes_moved(const Network *network, int k, int n, int m) {
+static double bytes_moved(const Network *network, int k, int n) {
     int first[MAX_LAYERS + 1];
     double numbers = 0;
-    (void)m;
     stages_of(network, k, first);
     for (int i = 1; i < k; i++) numbers += layer_sent(&network->layers[first[i] - 1]);
     return 2 * numbers * n * sizeof(float);
@@ -117,7 +108,6 @@ static double syncs(const Network *network, int k, int m) {
 
 const Strategy across_layers = {
     .name = "across layers",
-    .book = "network parallelism",
     .place = place,
     .gradients = gradients,
     .bytes_moved = bytes_moved,

@@ -8,20 +8,8 @@
 
 // ## Splitting the layers
 //
-// Of a convolution with 64 channels, each of 4 devices computes 16; of a fully connected layer,
-// each computes a part of the units. AlexNet was trained much like this in 2012, because one GPU
-// did not have memory enough for it (its two GPUs exchanged channels at some of the layers only).
 // The parameters of a layer are cut along its output channels. Where k does not divide them, parts
 // differ by one: 50 channels are 13, 13, 12 and 12.
-//
-// But each channel of a layer needs *all* channels of the layer before it. So after each layer
-// every device sends its channels to every other one; the field calls this an all-gather. Backward,
-// each device has a gradient for all its inputs, but only the share that came through its own
-// channels. The shares are summed, each channel on the device where it was computed: a
-// reduce-scatter. The scores are gathered, too, and each device computes the loss, all of them the
-// same one, so that nothing need be sent back there.
-//
-// All devices get the whole minibatch.
 
 static void place(Spread *s) {
     for (int i = 0; i < s->k; i++)
@@ -52,11 +40,9 @@ static Tensor *cut_columns(const Tensor *whole, Columns c) {
     return part;
 }
 
-// ## All-gather
-//
-// Each device has computed some channels of layer `l`; afterwards `whole[i]` is all of them on
-// device i, with a gradient, to be filled by what is computed from it. Between devices a part goes
-// as one block; a kernel puts it in its place in each image.
+// Device i has computed its channels of layer `l`, `parts[i]`. Afterwards `whole[i]` has all of
+// them, on every device. A part travels as one block, and `put_columns()` puts it in its place in
+// each image.
 static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[]) {
     const Layer *layer = &s->network->layers[l];
     int n = parts[0]->shape[0], side = layer->sent_side;
@@ -77,10 +63,8 @@ static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[])
     s->syncs += s->k > 1;
 }
 
-// ## Reduce-scatter
-//
-// `grads[i]` on device i is one share of the gradient with respect to all channels of layer `l`;
-// afterwards `sums[i]` is the sum of all shares, for the channels that device i computed.
+// The reduce-scatter: `grads[i]`, on device i, is one share of the gradient with respect to all
+// channels of layer `l`. Afterwards `sums[i]` is the sum of all shares, for device i's channels.
 static void reduce_scatter(Spread *s, int l, Tensor *const grads[], Tensor *sums[]) {
     Tensor **shares = xmalloc(sizeof *shares * (size_t)(s->k * s->k)); // [from * k + to]
     Event ready[MAX_DEVICES];
@@ -103,20 +87,17 @@ static void reduce_scatter(Spread *s, int l, Tensor *const grads[], Tensor *sums
     s->syncs += s->k > 1;
 }
 
-// ## A step
-//
-// This is what flows between the layers of one step: `in[l][i]` is the whole input of layer l on
-// device i, `out[l][i]` the channels of its output that device i computed; `in[num_layers]` are the
+// What flows between the layers of a step: `in[l][i]` is the whole input of layer l on device i,
+// and `out[l][i]` are the channels of its output that device i computed. `in[num_layers]` are the
 // scores. ResNet-18 has residual blocks, in which the input also goes past the layers and is added
-// at the end. Where a block begins with layer l, `past[l][i]` is what goes past it, in the channels
-// of device i. LeNet has no such blocks: a first reader can leave out what is about them.
+// at the end: `past[l][i]` is what goes past the block that begins with layer l.
 typedef struct Flow {
     Tensor *in[MAX_LAYERS + 1][MAX_DEVICES], *out[MAX_LAYERS][MAX_DEVICES];
     Tensor *past[MAX_LAYERS][MAX_DEVICES];
 } Flow;
 
-// The channels of the block's input that device i computed itself: with a gradient of its own,
-// which backward_pass() adds to what the other devices send.
+// In ResNet-18, device i's channels of a block's input, as a tensor with its own gradient, to be
+// added at the end of the block. (backward_pass() adds that gradient to what the others send.)
 static Tensor *goes_past(const Spread *s, int l, int i, const Tensor *whole) {
     const Layer *before = &s->network->layers[l - 1];
     const int shape[] = {whole->shape[0], (int)s->part[i][l - 1].count, before->sent_side,
@@ -128,33 +109,39 @@ static Tensor *goes_past(const Spread *s, int l, int i, const Tensor *whole) {
     return part;
 }
 
-// A layer of a shortcut (1x1) reads the input of its block, and is not gathered: what it computes
-// stays where it is, to be added at the end of the block.
-static void forward_pass(Spread *s, Flow *f) {
+// layer_forward() for device i's channels, and what a residual block needs besides. (A 1x1 layer on
+// a shortcut reads the block's input. What it computes is added at the end of the block, so it is
+// not gathered, and the next layer has the same input.)
+static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     const Network *network = s->network;
-    int block = 0; // the layer that the residual block begins with
-    for (int l = 0; l < network->num_layers; l++) {
-        const Layer *layer = &network->layers[l];
-        if (begins_block(network, l)) block = l;
-        spread_label("forward", layer->name);
-        bool ends = ends_block(network, l);
-        for (int i = 0; i < s->k; i++) {
-            if (begins_block(network, l) && !network->layers[l + 1].shortcut)
-                f->past[l][i] = goes_past(s, l, i, f->in[l][i]);
-            f->out[l][i] = layer_forward(network, l, f->in[layer->shortcut ? block : l][i],
-                                         ends ? f->past[block][i] : NULL, s->params[i]);
-            if (layer->shortcut) f->past[block][i] = f->out[l][i];
-        }
+    const Layer *layer = &network->layers[l];
+    int block = l; // the layer that the block begins with
+    while (block > 0 && network->layers[block - 1].joined) block--;
+    if (begins_block(network, l) && !network->layers[l + 1].shortcut)
+        f->past[l][i] = goes_past(s, l, i, f->in[l][i]);
+    Tensor *X = f->in[layer->shortcut ? block : l][i];
+    Tensor *added = ends_block(network, l) ? f->past[block][i] : NULL;
+    Tensor *out = layer_forward(network, l, X, added, s->params[i]);
+    if (layer->shortcut) {
+        f->past[block][i] = out;
+        f->in[l + 1][i] = f->in[l][i];
+    }
+    return out;
+}
+
+// Every device computes its channels of a layer, and then gets all the others before the next layer
+// begins.
+static void forward_pass(Spread *s, Flow *f) {
+    for (int l = 0; l < s->network->num_layers; l++) {
+        spread_label("forward", s->network->layers[l].name);
+        for (int i = 0; i < s->k; i++) f->out[l][i] = part_forward(s, f, l, i);
         spread_label("exchange", NULL);
-        if (layer->shortcut)
-            memcpy(f->in[l + 1], f->in[l], sizeof f->in[l]);
-        else
-            all_gather(s, l, f->out[l], f->in[l + 1]);
+        if (!s->network->layers[l].shortcut) all_gather(s, l, f->out[l], f->in[l + 1]);
     }
 }
 
-// What went past the block that begins with layer l has a gradient, too, on the device that
-// computed it. (That through a 1x1 layer has come to the block's input already.)
+// In ResNet-18, what went past the block that begins with layer l has a gradient, too, on the
+// device that computed it. (A 1x1 layer has sent its own to the block's input already.)
 static void add_what_went_past(const Spread *s, const Flow *f, int l, Tensor *const sums[]) {
     if (!begins_block(s->network, l) || s->network->layers[l + 1].shortcut) return;
     for (int i = 0; i < s->k; i++) {
@@ -164,19 +151,20 @@ static void add_what_went_past(const Spread *s, const Flow *f, int l, Tensor *co
 }
 
 static void backward_pass(Spread *s, Flow *f) {
-    for (int l = s->network->num_layers - 1; l >= 0; l--) {
+    int last = s->network->num_layers - 1;
+    for (int l = last; l >= 0; l--) {
         const Layer *layer = &s->network->layers[l];
         if (layer->shortcut) continue; // the end of the block has seen to it
         Tensor *grads[MAX_DEVICES], *sums[MAX_DEVICES];
         for (int i = 0; i < s->k; i++) grads[i] = f->in[l + 1][i]->grad;
         spread_label("exchange", NULL);
-        if (l < s->network->num_layers - 1)
+        if (l < last)
             reduce_scatter(s, l, grads, sums);
-        else // of the scores each device has the whole gradient, not a share
+        else // each device has the whole gradient of the scores, not a share
             for (int i = 0; i < s->k; i++)
                 sums[i] = cut_columns(grads[i], columns_of(layer, s->part[i][l]));
         spread_label("backward", layer->name);
-        if (l < s->network->num_layers - 1) add_what_went_past(s, f, l + 1, sums);
+        if (l < last) add_what_went_past(s, f, l + 1, sums);
         for (int i = 0; i < s->k; i++) {
             Tensor *out = f->out[l][i];
             backward_from(out, arena_view(sums[i], out->ndim, out->shape));
@@ -210,9 +198,8 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
 //
 // Of each layer every part goes to the k-1 other devices, and its gradient comes back from them;
 // but not that of the scores.
-static double bytes_moved(const Network *network, int k, int n, int m) {
+static double bytes_moved(const Network *network, int k, int n) {
     double numbers = 0;
-    (void)m;
     for (int l = 0; l < network->num_layers; l++)
         numbers += (l < network->num_layers - 1 ? 2 : 1) * layer_sent(&network->layers[l]);
     return (k - 1) * numbers * n * sizeof(float);
@@ -232,7 +219,6 @@ static int most_devices(const Network *network) {
 
 const Strategy within_layers = {
     .name = "within layers",
-    .book = "layer-wise parallelism",
     .place = place,
     .gradients = gradients,
     .bytes_moved = bytes_moved,

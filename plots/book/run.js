@@ -230,9 +230,29 @@ function showEpochs(csv) {
     `with a CUDA graph. Fastest: ${devices(String(best(program)))} one by one, ${best(graph)} with a graph.`];
 }
 
+// A bar for each way to split the step, and the bubble of the pipeline, if the network can be cut into so many stages.
+function showPipeline(csv) {
+    const rows = rowsOf(csv), [network, , , pieces] = rows[0], pipeline = rows.find(([, way]) => way === "across layers");
+    const steps = rows.map(([, way, , , seconds]) => [way, 1e3 * Number(seconds)]), longest = Math.max(...steps.map(([, ms]) => ms || 0));
+    const bars = steps.map(([way, ms], i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${way}</text>` + (isNaN(ms) ? "" :
+        `<path fill="hsl(205 55% 45%)" d="M110 ${14 + 20 * i}h${300 * ms / longest}v14H110z"/><text x="${115 + 300 * ms / longest}" y="${25 + 20 * i}">${ms.toPrecision(3)} ms</text>`));
+    const [, , k, , seconds, idle, formula] = pipeline, percent = (share) => (100 * share).toFixed(1) + "\u00a0%";
+    return [`<svg viewBox="0 0 500 96" role="img" aria-label="How long a step takes">${bars.join("")}</svg>`,
+        `For equal stages, (k-1)/(m+k-1) = ${k - 1}/${Math.round((k - 1) / formula)} = ${percent(formula)} of the time is bubble. ` +
+        (Number(seconds) ? `The devices of this pipeline are idle for ${percent(idle)}.` : `But ${network} can be cut into ${pieces} stages at most: there is no pipeline of it on ${k} devices.`)];
+}
+
 // Behind the picture whose name ends with `still`. `change`: lines of dgx-a100's file that become others. show() makes the
 // figure and a sentence of the file `csv`, or of what the program prints.
 const FIGURES = [{
+    program: "01_splitting_strategies", still: "/01_splitting_strategies_bubble.png", show: showPipeline,
+    csv: "plots/01_splitting_strategies_pipeline.csv", timeline: "plots/01_splitting_strategies_pipeline.svg",
+    sliders: [{ name: "network", label: "network", values: ["lenet", "alexnet", "resnet-18", "equal"], at: "alexnet", unit: "" },
+        { name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" },
+        { name: "m", label: "microbatches", values: upTo(32, 1), at: 8, unit: "" }],
+    change: () => ({ devices: 16, memory: "2.6 GB" }), // for which WebAssembly has addresses
+    flags: ({ network, k, m }) => ["--backend", "model", "--pipeline", network, "--devices", k, "--microbatches", m],
+}, {
     program: "02_get_params_and_allreduce", still: "/02_get_params_and_allreduce.png", show: showWays, csv: "figure.csv",
     sliders: [{ name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" }, LINK, LAUNCH],
     change: ({ link, launch }) => ({ devices: 16, launch: launch + " us", link: `switch ${link} GB/s 3.3 us` }),
@@ -254,8 +274,8 @@ const FIGURES = [{
 function makeSlider({ name, label, values, at, unit }, given) {
     const text = element("label", label + " "), input = element("input", ""), output = element("output", "");
     Object.assign(input, { type: "range", min: 0, max: values.length - 1, name });
-    input.choose = (value) => { input.value = values.indexOf(values.includes(value) ? value : at); };
-    input.choose(Number(given.get(name)));
+    input.choose = (text) => { input.value = values.indexOf(values.find((value) => String(value) === text) ?? at); };
+    input.choose(given.get(name));
     input.chosen = () => values[input.value];
     input.show = () => {
         output.textContent = input.chosen() + unit;
@@ -331,7 +351,7 @@ function makeFigure(figure, still) {
     }, { rootMargin: "400px" }).observe(place);
     addEventListener("hashchange", () => {
         if (!settings()) return;
-        for (const input of inputs) input.choose(Number(settings().get(input.name)));
+        for (const input of inputs) input.choose(settings().get(input.name));
         moved();
     });
     if (settings()) showTarget(place);

@@ -1,79 +1,45 @@
-// behind.h: the tables and pictures of the chapter, and what is shown with --backend model.
-//
-// To fill in a table of steps, call run_strategy() for each strategy; to print it, print_memory(),
-// print_traffic() and print_seconds(). Steps as pictures: draw_steps(), show_timeline(). Steps that
-// are only calculated: larger_networks(), many_devices().
+// behind.h: the tables and pictures of the chapter. (All that is modelled is left out where the
+// machine of the modelled clock has too few devices, or too little memory.)
 #ifndef CHAPTER_01_BEHIND_H
 #define CHAPTER_01_BEHIND_H
 
-#include "../parity.h"
 #include "record.h"
 
-// ---- step_costs.c: what a step costs, counted while it ran, and what the formulas say ---------
+// print_network.c: parameters, work and activations of each layer, and the largest layer's share.
+void print_network(const Network *network);
 
-// Of one step. k = 0: there is none, because the network does not have so many layers.
-typedef struct StepCosts {
-    int k, syncs;
-    double most_params, most_activations, all_params, all_activations; // bytes on a device, on all
-    double moved, formula;     // bytes between devices: counted, and by the formula
-    double measured, modelled; // seconds; NAN: nothing is computed here, no machine
-    double launching;          // modelled seconds that the host needs to enqueue a step
-} StepCosts;
+// same_step.c: a table of how far the step on each number of devices is from one device's: the
+// loss, the gradients of all parameters, and the loss after one update. Ends the program with an
+// error if it is more than rounding (sums over rows or channels are added up in another order), or
+// if the update makes the loss much larger.
+void compare_steps_with_one_device(const Problem *problem, const int ks[], int n);
 
-// The steps of all strategies, each with ks[0] < ks[1] < ... devices; ks[0] is 1.
-enum { MOST_KS = 3 };
-typedef struct StepTable {
-    int num_ks, ks[MOST_KS];
-    int steps; // that are measured; -1: as many as fit into two seconds, at most 15
-    StepCosts of[NUM_STRATEGIES][MOST_KS]; // [strategies[i]][ks[j]]
-} StepTable;
+// costs_of_a_step.c: a table of what a step holds, moves and takes, on one device and on k in each
+// way. Ends the program with an error if bytes or synchronization points are not what the formulas
+// say. Returns the share of one device's activations that the fullest of k has across layers.
+double show_costs(const Problem *problem, int k);
 
-// Runs the step on each number of devices, and fills in the line of the strategy. Prints that each
-// gives what one device gives (check_same_step(), which ends the program if not), and what each of
-// the most devices holds. Ends the program with an error if bytes or synchronization points are not
-// what the formulas say. Measured seconds are those of the fastest step, the one that other
-// programs disturbed least. r NULL: the devices compute nothing, so nothing is compared or
-// measured.
-void run_strategy(const Strategy *strategy, StepTable *table, const Problem *problem,
-                  const Reference *r);
+// pictures.c: modelled steps below each other, a lane for each device; and such a picture of the
+// three strategies, book_timeline("_timeline.png").
+void draw_steps(const char *path, const char *heading, const Recorded steps[], int n);
+void draw_three_ways(const Network *network, int images, int microbatches, int k);
 
-// ---- step_tables.c: the costs of all strategies side by side, and what follows from them ------
+// bubble.c: a table of the idle share of pipelines of k devices with 1 to 8 microbatches, of equal
+// layers and of AlexNet; and a picture of the former, book_timeline("_bubble.png").
+void show_bubbles(int k);
 
-// What a device holds, and what all hold together; what activations are made of on one device.
-void print_memory(const StepTable *table, const Problem *problem);
-// Bytes and synchronization points, for each k except 1. There must be such a k.
-void print_traffic(const StepTable *table, const Problem *problem);
-// Seconds of a step, measured and modelled.
-void print_seconds(const StepTable *table);
-
-// ---- step_pictures.c: recorded steps as pictures ----------------------------------------------
-
-// Draws the steps below each other, a lane for each device, to the PNG book_timeline(suffix).
-// Measured steps have one scale of time, modelled ones another. Prints the heading and where the
-// picture is.
-void draw_steps(const char *suffix, const char *heading, const Recorded steps[], int n);
-
-// Such a picture of the three strategies on k devices: of one problem measured (NULL: nothing is),
-// of another (a problem_to_model()) modelled. A strategy that cannot use so many devices is left
-// out. Prints how long each modelled step took, and how idle its devices were. The PNG is
-// book_timeline("_timeline_K.png").
-void show_timeline(const Problem *measured, const Problem *modelled, int k);
-
-// ---- larger_networks.c: bytes by formulas, times on modelled machines -------------------------
-
-// A table of AlexNet and ResNet-18 on 1, 2 and 8 devices, and what follows from it.
+// larger_networks.c: a table of AlexNet and ResNet-18 on 8 devices.
 void larger_networks(void);
-
-// A CSV, a plot, and a table of the fastest steps: their modelled time on up to 128 devices of
-// three machines. The files are book_csv("_model.csv") and book_output("_model.png").
+// larger_networks.c: the fastest steps on up to 128 devices of three machines as a table, and all
+// of them as book_csv("_model.csv") and its plot, book_output("_model.png").
 void many_devices(void);
 
-// ---- modelled.c: --backend model ---------------------------------------------------------------
+// ring.c: across_data with another sum of the gradients, for modelled time.
+const Strategy *across_data_in_a_ring(void);
 
-// Whether --part asks for this part: "splitting", "bubble" or "model".
-bool is_asked_for(const char *part, const char *name);
-
-// All of the chapter that needs no values: bytes, memory and modelled times.
-void splitting_without_values(const Problem *lenet, StepTable *table, const char *part);
+// one_pipeline.c, for the figure to move: a pipeline of one network as a picture, and what its step
+// and the steps of the other strategies take, as a CSV.
+extern const char pipeline_names[]; // "lenet|..."
+void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg);
 
 #endif

@@ -7,7 +7,7 @@
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/01_splitting_strategies/bubble.h"
+#include "chapters/01_splitting_strategies/behind/record.h"
 #include "chapters/01_splitting_strategies/costs.h"
 #include "your_part.h"
 

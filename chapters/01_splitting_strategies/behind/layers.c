@@ -1,5 +1,5 @@
 // layers.c: computes the layers that network.c lists, whole or in part.
-#include "network.h"
+#include "../network.h"
 
 #include "common/book.h"
 #include "common/tensor/batch_norm.h"

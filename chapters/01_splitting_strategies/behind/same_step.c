@@ -1,8 +1,14 @@
-// parity.c: computes a step on one device, and compares the same step on k devices with it: loss,
+// same_step.c: computes a step on one device, and compares the same step on k devices with it: loss,
 // gradients, and the loss after one update.
-#include "parity.h"
+#include "behind.h"
 
 #include "common/book.h"
+
+// What one device computes for a minibatch.
+typedef struct Reference {
+    double loss, next_loss; // summed over the rows: before the update, and after it
+    float *grads[MAX_PARAMS];
+} Reference;
 
 // ---- one device ------------------------------------------------------------------------------
 
@@ -26,7 +32,7 @@ static void refuse_large_lr(const Problem *problem, const Reference *r) {
             (double)problem->lr, r->loss / n, r->next_loss / n);
 }
 
-Reference one_device_step(const Problem *problem) {
+static Reference one_device_step(const Problem *problem) {
     Reference r;
     Device *device;
     Tensor *there[MAX_PARAMS];
@@ -43,10 +49,6 @@ Reference one_device_step(const Problem *problem) {
     for (int p = 0; p < count; p++) tensor_free(there[p]);
     refuse_large_lr(problem, &r);
     return r;
-}
-
-void reference_free(Reference *r, const Network *network) {
-    for (int p = 0; p < num_params(network); p++) free(r->grads[p]);
 }
 
 // ---- k devices -------------------------------------------------------------------------------
@@ -80,11 +82,42 @@ static double check_same_gradients(const Spread *s, const Problem *problem, cons
     return worst;
 }
 
-double check_same_step(Spread *s, const Problem *problem, const Reference *r) {
+// Ends the program with an error if a loss or a gradient differs from one device's by more than
+// rounding. Returns the largest difference: of a loss, as a part of it; of a gradient, as a part of
+// its largest number.
+static double check_same_step(Spread *s, const Problem *problem, const Reference *r) {
     s->strategy->gradients(s, problem->X, problem->y);
     double loss = check_same_loss(s, r->loss), grads = check_same_gradients(s, problem, r);
     spread_update(s, problem->lr, problem->X->shape[0]);
     s->strategy->gradients(s, problem->X, problem->y);
     double next_loss = check_same_loss(s, r->next_loss);
     return fmax(grads, fmax(loss, next_loss));
+}
+
+// "exact", "1e-07", or "-" if the network has too few layers for k devices; free() it.
+static char *difference_on(const Problem *problem, const Reference *r, const Strategy *strategy,
+                           int k) {
+    if (!problem_fits(problem, strategy, k)) return xstrdup("-");
+    Spread *s = problem_spread(problem, strategy, k);
+    double difference = check_same_step(s, problem, r);
+    spread_close(s);
+    return difference > 0 ? xprintf("%.0e", difference) : xstrdup("exact");
+}
+
+void compare_steps_with_one_device(const Problem *problem, const int ks[], int n) {
+    Reference r = one_device_step(problem);
+    printf("  difference from one device");
+    for (int j = 0; j < n; j++) printf("%8s%2d", "k =", ks[j]);
+    printf("\n");
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        printf("  %-26s", strategies[i]->name);
+        for (int j = 0; j < n; j++) {
+            char *difference = difference_on(problem, &r, strategies[i], ks[j]);
+            printf("%10s", difference);
+            free(difference);
+        }
+        printf("\n");
+    }
+    book_result("split in three ways, a step is that of one device");
+    for (int p = 0; p < num_params(problem->network); p++) free(r.grads[p]);
 }
