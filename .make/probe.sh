@@ -7,7 +7,7 @@
 # them without which nothing can be made, with --all-packages what would be missing on a bare system. With --state it
 # compiles nothing, and prints a number that changes when there may be something else to find. What only some goals need is
 # asked for by FOR: "test" for tests, "book" to make the book's pages, "book-check" to try them in a browser, too,
-# "lab-sheets" to print those of labs, "grade" to grade hand-ins of others, "wasm" to make chapters 0 and 2 to 4 as WebAssembly
+# "lab-sheets" to print those of labs, "grade" to grade hand-ins of others, "wasm" to make chapters 0 to 4 as WebAssembly
 # and run them, "lint" to look at the sources' style.
 set -u
 export LC_ALL=C # tools' messages are read

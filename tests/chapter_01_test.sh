@@ -54,10 +54,6 @@ works --batch-size 32 --backend model
 lacks 'difference from'
 [ -s with_values ] && modelled log | cmp - with_values >>problems && cmp $csv with_values.csv >>problems
 verdict "--backend model: no values, the same modelled times"
-works --batch-size 32 --part bubble --backend model
-lacks 'LeNet' 'AlexNet across'
-has '1 75.0 75.' '8 27.3 [23][0-9]\.'
-verdict "--part bubble"
 # The figure to move: a pipeline as a picture, unless there are more devices than pieces.
 for network in lenet alexnet resnet-18 equal; do
     rm -rf plots
@@ -71,7 +67,6 @@ works --backend model --pipeline lenet --devices 5
 figures plots/${name}_pipeline.csv '$2 == "across layers" && $5 != "nan" { print }'
 verdict "--pipeline"
 refusals <<'ROWS'
-2 none | --part all,none
 2 vgg | --pipeline vgg
 2 modelled | --pipeline lenet --machine none
 ROWS

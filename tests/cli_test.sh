@@ -80,7 +80,7 @@ while read -r one flags; do
     verdict "$one has its flags, and refuses a wrong value"
 done <<FLAGS
 00_devices_and_queues devices machine predict tf32
-01_splitting_strategies devices machine predict tf32 batch-size lr seed train-size no-shuffle part microbatches pipeline data csv
+01_splitting_strategies devices machine predict tf32 batch-size lr seed train-size no-shuffle microbatches pipeline data csv
 02_get_params_and_allreduce devices machine predict seed allreduce csv curves
 03_split_batch devices machine predict tf32 seed no-shuffle data rows
 04_lenet_multi_gpu devices machine predict $training steps no-shuffle allreduce graph curves load save log-loss csv live

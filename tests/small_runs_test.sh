@@ -17,8 +17,7 @@ while read -r name flags; do
     verdict "$command"
 done <<'RUNS'
 00_devices_and_queues
-01_splitting_strategies --batch-size 12 --devices 2 --part splitting
-01_splitting_strategies --batch-size 12 --devices 2 --part model
+01_splitting_strategies --batch-size 12 --devices 2
 02_get_params_and_allreduce --devices 2
 03_split_batch
 04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --save w --log-loss l --trace t --timeline t.png

@@ -2,7 +2,7 @@
 // that its formula says; the formulas know AlexNet and ResNet-18.
 #include "cases.h"
 
-#include "chapters/01_splitting_strategies/behind/record.h"
+#include "chapters/01_splitting_strategies/behind/behind.h"
 #include "chapters/01_splitting_strategies/costs.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -228,15 +228,6 @@ static const Network small_resnet = {
                {"2b", CONV, 8, 8, 3, 4, 1, .padding = 1, .ops = 4, .norm = true},
                {"linear", LINEAR, 8, 10, 1, 1, 1, .ops = 2}}};
 
-// Eight fully connected layers with equal work, forward and backward together. (The first has more
-// inputs, but no gradient with respect to the images is computed.)
-#define EQUAL(name, in, ops_) {name, LINEAR, in, 512, 1, 1, 1, .ops = ops_}
-static const Network equal_network = {
-    "eight equal layers", 1, 28, 8,
-    .layers = {EQUAL("linear1", 784, 3), EQUAL("linear2", 512, 3), EQUAL("linear3", 512, 3),
-               EQUAL("linear4", 512, 3), EQUAL("linear5", 512, 3), EQUAL("linear6", 512, 3),
-               EQUAL("linear7", 512, 3), EQUAL("linear8", 512, 2)}};
-
 TEST(strategies_compute_what_one_device_computes) {
     const struct {
         const Network *network;
@@ -257,7 +248,7 @@ TEST(strategies_compute_what_one_device_computes) {
         for (int i = 5 * cases[c].first_way; i < 5 * NUM_STRATEGIES; i++) {
             const Strategy *strategy = strategies[i / 5];
             int k = cases[c].ks[i % 5], most_m = strategy == &across_layers ? cases[c].most_m : 1;
-            if (k == 0 || k > strategy->most_devices(start.network)) continue;
+            if (k == 0 || k > most_devices(strategy, start.network)) continue;
             for (int m = 1; m <= most_m; m++) {
                 Ran r = run(&start, strategy, k, m);
                 check_ran(&r, &one, &start, cases[c].tolerance);
@@ -417,6 +408,27 @@ static void check_modelled_step(const Network *network, const Strategy *strategy
         fail_msg("%s %s on %d: %.12g s, expected %.12g", network->name, strategy->name, k, seconds,
                  least);
     problem_free(&problem);
+}
+
+// In the ring every device sends 2(k-1)/k of the gradients. Where links are what takes time, that
+// is a k-th of the star's time, and a little more for the computation.
+TEST(a_ring_shares_out_what_the_star_sends) {
+    modelled_clock_start(machine_find("laptops-1gbe"));
+    for (int k = 2; k <= 8; k *= 2) {
+        Problem problem = problem_to_model(&alexnet_network, 16, 1);
+        double star = modelled_step(&problem, &across_data, k);
+        ledger_reset();
+        double ring = modelled_step(&problem, across_data_in_a_ring(), k);
+        double each = 2.0 * (k - 1) / k * network_params(&alexnet_network) * sizeof(float);
+        for (int i = 0; i < k; i++) {
+            double sent = (double)ledger_bytes(model_device(i), model_device((i + 1) % k));
+            assert_true(fabs(sent / each - 1) < 1e-6);
+        }
+        if (!(ring > star / k && ring < 1.2 * star / (k - 1)))
+            fail_msg("k = %d: star %.6g s, ring %.6g s", k, star, ring);
+        problem_free(&problem);
+    }
+    modelled_clock_start(NULL);
 }
 
 TEST(modelled_steps_do_what_the_formulas_say) {

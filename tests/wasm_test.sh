@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 and 2 to 4 as WebAssembly, under Node, print what they print here with the same kernels
+# wasm_test.sh BUILD: chapters 0 to 4 as WebAssembly, under Node, print what they print here with the same kernels
 # (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures, and
 # those of chapter 6, of devices with two queues.
 . "$(dirname "$0")/tap.sh"
@@ -25,6 +25,11 @@ compare() { # CHAPTER FLAG..
 }
 mkdir there
 compare 00_devices_and_queues --backend model --devices 8
+compare 01_splitting_strategies --backend model --pipeline alexnet --devices 4 --microbatches 8 --data .
+for figures in pipeline.csv pipeline.svg; do
+    diff here/01_splitting_strategies_$figures there/01_splitting_strategies_$figures >difference
+    verdict $? "its $figures, to the last digit"
+done
 compare 02_get_params_and_allreduce --backend inline --quick
 compare 02_get_params_and_allreduce --backend model --devices 16
 diff here/02_get_params_and_allreduce.csv there/02_get_params_and_allreduce.csv >difference

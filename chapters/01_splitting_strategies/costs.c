@@ -11,6 +11,15 @@ int network_pieces(const Network *network) {
     return pieces;
 }
 
+// (A strategy may be a copy of one of the three, with other gradients().)
+static bool is(const Strategy *strategy, const Strategy *way) {
+    return strategy->place == way->place;
+}
+
+int most_devices(const Strategy *strategy, const Network *network) {
+    return is(strategy, &across_layers) ? network_pieces(network) : MAX_DEVICES;
+}
+
 // For each number of stages and each place to cut, the best that the layers before that place can
 // do: the largest stage, and where its last stage begins. Each line of the table comes from the one
 // before it.
@@ -83,8 +92,9 @@ static Memory memory_within(const Network *network, int k, int n) {
 
 Memory memory_of(const Strategy *strategy, const Network *network, int k, int n, int m) {
     int first[MAX_LAYERS + 1], rows = (int)larger_part(n, k);
-    if (strategy == &within_layers) return memory_within(network, k, n);
-    if (strategy == &across_data) return stage_memory(network, 0, network->num_layers, rows, rows);
+    if (is(strategy, &within_layers)) return memory_within(network, k, n);
+    if (is(strategy, &across_data))
+        return stage_memory(network, 0, network->num_layers, rows, rows);
     Memory most = {0};
     stages_of(network, k, first);
     for (int i = 0; i < k; i++) {
@@ -105,8 +115,8 @@ static double stage_macs(const Network *network, int first, int end) {
 double busiest_share(const Strategy *strategy, const Network *network, int k, int n) {
     int first[MAX_LAYERS + 1];
     double most = 0;
-    if (strategy == &across_data) return larger_part(n, k) / n;
-    if (strategy == &across_layers) {
+    if (is(strategy, &across_data)) return larger_part(n, k) / n;
+    if (is(strategy, &across_layers)) {
         stages_of(network, k, first);
         for (int i = 0; i < k; i++) most = fmax(most, stage_macs(network, first[i], first[i + 1]));
     } else {

@@ -12,6 +12,10 @@ static inline double megabytes(double bytes) { return bytes / 1e6; }
 void stages_of(const Network *network, int k, int first[]);
 int network_pieces(const Network *network); // into which it can be cut
 
+// A pipeline has no more devices than there are pieces. Within layers, more devices than channels
+// leave some without any.
+int most_devices(const Strategy *strategy, const Network *network);
+
 // The most bytes that a device has of each: the most of the sum may be less than the sum of those.
 typedef struct Memory {
     double params;      // with their gradients

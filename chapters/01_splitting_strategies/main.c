@@ -63,9 +63,9 @@
 //
 // ## Within layers
 //
-// Each device computes some of the channels of every layer, or some of the units of a fully
-// connected layer. But each channel needs *all* channels of the layer before it. So after each
-// layer every device sends its channels to every other device, which is called an *all-gather*:
+// Each device computes some of the channels (or units) of every layer. But each channel needs *all*
+// channels of the layer before it. So after each layer every device sends its channels to every
+// other device, which is called an *all-gather*:
 //
 // ```
 //           device 0                      device 1
@@ -86,9 +86,9 @@
 //
 // ## The same step
 //
-// All three must give what one device gives: the same loss, the same gradients of all parameters,
-// and the same loss after one update. The program compares them, and stops if a difference is
-// larger than rounding explains. Where sums are added up in another order, the last digits differ.
+// All three must give what one device gives: the same loss, the same gradients, and the same loss
+// after one update. The program stops if a difference is larger than rounding explains. (Where sums
+// are added up in another order, the last digits differ.)
 //
 // behind/same_step.c:compare_steps_with_one_device
 //
@@ -106,11 +106,11 @@
 // smaller. But smaller pieces are computed less efficiently. And if stages are not equal, the
 // slowest one sets the pace, and the others wait for it with every microbatch.
 //
-// The table compares the formula with steps on four devices. Times in this chapter are *modelled*:
-// a simulation computes how long the program's work would take on a stated machine, here a server
-// with eight A100 GPUs (chapter 0). A device is idle when it goes neither forward nor backward.
+// The table compares the formula with steps on four devices. All times in this chapter are
+// *modelled*, for a server with eight A100 GPUs unless another machine is named (chapter 0). A
+// device counts as idle when it goes neither forward nor backward.
 //
-// behind/bubble.c:show_bubbles
+// behind/pictures.c:show_bubbles
 //
 // Eight equal layers come close to the formula. What is left is sending and loading. AlexNet's four
 // stages are not equal, so it cannot come close.
@@ -128,18 +128,16 @@
 // in "mult-adds", multiplications that are each followed by an addition. All columns except
 // parameters are for one image.
 //
-// behind/print_network.c:print_network
+// behind/costs_of_a_step.c:print_network
 //
 // The second convolution has 90 % of the work, the first fully connected layer has 79 % of the
 // parameters, and the first convolution keeps 77 % of the activations. Many networks are like this.
-// A split that shares out one of the three evenly may leave the others as they are.
 //
-// Now all three ways on four devices. Memory is the memory of the fullest device, in MB ($10^6$
-// bytes): parameters with their gradients, and activations. Next come the MB that move in all, and
-// the MB that go into or out of the busiest device. A *sync* is a point at which devices wait for
-// what others have computed. An allreduce, an all-gather and a reduce-scatter are one each. In a
-// pipeline each transfer is one: 3 boundaries, 4 microbatches, 2 directions. "Busiest" is the
-// busiest device's share of the work.
+// Now all three ways on four devices, in MB ($10^6$ bytes). The columns are the parameters (with
+// gradients) and activations of the fullest device, what moves in all, what goes into or out of one
+// device at most, and the largest share of the work. A *sync* is a point at which devices wait for
+// what others have computed: each allreduce, each all-gather, each reduce-scatter, and in a
+// pipeline each transfer (3 boundaries, 4 microbatches, 2 directions).
 //
 // main.c:ask_about_activations
 //
@@ -155,8 +153,8 @@
 //   devices, and more than eight times as many bytes move as across data. With twice the images it
 //   would be 17 times.
 //
-// None of them is much faster than one device. LeNet's kernels are so short that the host can
-// hardly launch them fast enough (chapter 4). So the picture shows AlexNet.
+// None of them is much faster than one device, because LeNet's kernels are short, and more devices
+// need more launches (chapter 4). So the picture shows AlexNet.
 //
 // ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers
 // device 1 begins late, and device 0 waits for it in the middle. Within layers the devices exchange
@@ -168,9 +166,9 @@
 //
 // ## Larger networks, more devices
 //
-// AlexNet has most of its parameters in its fully connected layers. ResNet-18 has few parameters
-// and large activations. Here they are on eight devices, with 256 images of 224 x 224 pixels and 8
-// microbatches. "Both" is the most that one device holds of parameters and activations together.
+// AlexNet has many parameters, ResNet-18 has few parameters and large activations. Here they are on
+// eight devices, with 256 images of 224 x 224 pixels and 8 microbatches. "Both" is the most that
+// one device holds of parameters and activations together.
 //
 // main.c:ask_about_stages
 //
@@ -179,12 +177,11 @@
 // On this machine splitting the data is fastest for both. AlexNet moves eight times as many bytes
 // across data as across layers. But on fast links bytes are cheap, and idle devices are not.
 //
-// How far does that go? The next figure has up to 128 devices, on machines with fast and slow
-// links. There the star that sums our gradients is a poor choice: device 0 receives the gradients
-// of all others one after the other, and its curve rises steeply. So there is a second curve, with
-// the *ring* of chapter 2. In $2 (k-1)$ rounds each device sends a k-th of its gradients to its
-// right neighbour, which is less than twice its gradients for any k. (Each of the ring's copies and
-// additions is modelled like all the rest, as if the gradients were one vector.)
+// The next figure has up to 128 devices, on machines with fast and slow links. There our sum is a
+// poor choice. It is a *star*: device 0 receives the gradients of all others one after the other.
+// So there is a second curve, with the *ring* of chapter 2. In $2 (k-1)$ rounds each device sends a
+// k-th of its gradients to its right neighbour, which is less than twice its gradients for any k.
+// (Each copy and addition of the ring is modelled, as if the gradients were one vector.)
 //
 // ![The time of a step on up to 128 devices. The dashed line is a k-th of the time of one device.
 // With the star, splitting the data leaves that line as soon as a host is full. With the ring it
@@ -202,32 +199,31 @@
 //
 // With the star, a pipeline of AlexNet is faster than splitting the data on both machines. With the
 // ring this is left in one case, AlexNet on laptops. Its gradients have 244 MB, so each device
-// sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s. More devices do not help. Across layers only
-// 419 MB move in all, over seven boundaries. ResNet-18 has 47 MB of gradients, and splitting its
-// data wins everywhere.
+// sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s. More devices do not help. Across layers
+// only 419 MB move in all, over seven boundaries. ResNet-18 has 47 MB of gradients, and splitting
+// its data wins everywhere.
 //
 // ## Which one?
 //
 // *Why split the data?* Devices wait for each other once in a step. Their work is equal in any
-// network, and what moves does not grow with the minibatch. With more devices one can take larger
-// minibatches, which keep each of them busy.
+// network, and what moves does not grow with the minibatch. So larger minibatches can keep more
+// devices busy.
 //
 // *When not?* Each device holds all parameters, so more devices do not allow a larger network. If a
-// network does not fit on one device, split it across or within its layers. Or split the data, but
-// let each device keep only a part of the parameters and gather the rest when it needs them, which
-// is called ZeRO (chapter 9). If links are slow and gradients large, a pipeline can be faster. With
-// batch normalization, small shards change what is computed, unless devices share their means
-// (chapter 5). The large language models that came after the book are trained in all three ways at
-// once.
+// network does not fit on one device, split it across or within its layers. Or let each device keep
+// only a part of the parameters and gather the rest when it needs them, which is called ZeRO
+// (chapter 9). If links are slow and gradients large, a pipeline can be faster. With batch
+// normalization, small shards change what is computed, unless devices share their means (chapter
+// 5). Large language models are trained in all three ways at once.
 
 // ## Summary
 //
-// - A network can be split across data, across its layers or within its layers. Apart from batch
+// - Training can be split across data, across layers or within layers. Apart from batch
 //   normalization, all three compute what one device computes.
 // - Across data, devices wait for each other once in a step, and what moves does not grow with the
 //   minibatch. But each device holds all parameters.
-// - Across layers, a device holds a part of the network, and only what crosses a boundary moves.
-//   But stages are hardly ever equal, and the bubble grows with their number.
+// - Across layers, only what crosses a boundary moves. But stages are hardly ever equal, and the
+//   bubble grows with their number.
 // - Within layers, parameters and work are divided evenly. But devices wait for each other twice
 //   per layer, and for convolutional networks most bytes move.
 // - So split the data if the network fits on one device, and with many devices do not sum on one.
@@ -251,9 +247,9 @@
 //    of the table change, and why does less move?
 // 2. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
 //    of the layer before. Cut every second layer so. How many syncs remain?
-// 3. Across data, gradients of the last layer are ready long before the gradients of the first.
-//    Begin to exchange them while the others are still being computed, which the book calls highly
-//    desirable (`when_grad_is_final()` of `autograd.h`). What does the timeline show?
+// 3. Across data, the gradients of the last layer are ready first. Exchange them while the others
+//    are still being computed (`when_grad_is_final()` of `autograd.h`). What does the timeline
+//    show?
 // 4. Split AlexNet's convolutions across data and its fully connected layers within layers. What
 //    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
 //    neural networks", 2014.)
@@ -300,32 +296,20 @@ static void compare_larger_networks(void) {
                     "percent");
 }
 
-static bool is_asked_for(const char *part, const char *name) {
-    return strcmp(part, "all") == 0 || strcmp(part, name) == 0;
-}
-
-// With --backend model there are no values to compare.
-static void tell(const Problem *lenet, const int ks[], int num_ks, const char *part, bool computes) {
+static void tell(const Problem *lenet, const int ks[], int num_ks, bool computes) {
     int k = ks[num_ks - 1];
-    if (is_asked_for(part, "splitting") && computes)
-        compare_steps_with_one_device(lenet, ks, num_ks);
-    if (is_asked_for(part, "bubble")) show_bubbles(k);
-    if (is_asked_for(part, "splitting")) {
-        compare_costs(lenet, k);
-        draw_three_ways(&alexnet_network, 256, 8, num_ks > 1 ? ks[1] : 1);
-    }
-    if (is_asked_for(part, "model")) {
-        compare_larger_networks();
-        many_devices();
-    }
+    if (computes) compare_steps_with_one_device(lenet, ks, num_ks);
+    show_bubbles(k);
+    compare_costs(lenet, k);
+    draw_three_ways(&alexnet_network, 256, 8, num_ks > 1 ? ks[1] : 1);
+    compare_larger_networks();
+    many_devices();
 }
 
 int main(int argc, char *argv[]) {
-    const char *part = "all", *pipeline = NULL;
+    const char *pipeline = NULL;
     int microbatches = 4;
     const Flag own_flags[] = {
-        {"part", FLAG_CHOICE, &part, "P", .help = "run only this part: splitting, bubble or model",
-         .choices = "all|splitting|bubble|model"},
         {"microbatches", FLAG_INTEGER, &microbatches, "M",
          .help = "into which LeNet's pipeline cuts a minibatch", .least = 1, .most = 64},
         {"pipeline", FLAG_CHOICE, &pipeline, "N",
@@ -356,7 +340,7 @@ int main(int argc, char *argv[]) {
     book_timeline("_timeline.png");
     book_check_outputs();
     Problem lenet = problem_of_lenet(&flags, microbatches);
-    tell(&lenet, ks, num_ks, part, flags.backend != BACKEND_MODEL);
+    tell(&lenet, ks, num_ks, flags.backend != BACKEND_MODEL);
     problem_free(&lenet);
     return book_end();
 }

@@ -35,8 +35,9 @@ typedef struct Network {
 } Network;
 
 extern const Network lenet_network; // network.c; chapter 4 has it as the book writes it
-// behind/other_networks.c: eight fully connected layers with equal work.
-extern const Network wide_network;
+// behind/other_networks.c: eight fully connected layers with equal work; the same, eight times as
+// wide.
+extern const Network equal_network, wide_network;
 // behind/other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
 extern const Network alexnet_network, resnet18_network;
 

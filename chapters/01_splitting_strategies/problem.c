@@ -60,7 +60,7 @@ static double memory_with_room(const Problem *problem, const Strategy *strategy,
 }
 
 bool problem_fits(const Problem *problem, const Strategy *strategy, int k) {
-    if (k > strategy->most_devices(problem->network)) return false;
+    if (k > most_devices(strategy, problem->network)) return false;
     if (!problem->only_time) return true;
     const Machine *machine = modelled_machine();
     return machine && book_can_use_devices(k) &&
@@ -91,8 +91,4 @@ double modelled_step(const Problem *problem, const Strategy *strategy, int k) {
     spread_close(s);
     arena_close(); // the next network has activations of other sizes
     return seconds;
-}
-
-double problem_bytes(const Problem *problem) {
-    return (double)(tensor_bytes(problem->X) + tensor_bytes(problem->y));
 }

@@ -38,7 +38,4 @@ void problem_step(const Problem *problem, Spread *s);
 // Seconds that a step of a problem_to_model() takes on the machine of the modelled clock.
 double modelled_step(const Problem *problem, const Strategy *strategy, int k);
 
-// The bytes of the minibatch.
-double problem_bytes(const Problem *problem);
-
 #endif

@@ -2,6 +2,7 @@
 #include "spread.h"
 
 #include "common/book.h"
+#include "costs.h"
 
 const Strategy *const strategies[NUM_STRATEGIES] = {&across_data, &across_layers, &within_layers};
 
@@ -12,7 +13,7 @@ static Range part_of_param(const Spread *s, int i, int p) {
 
 Spread *spread_open(const Network *network, Tensor *const params[], const Strategy *strategy,
                     Device *const devices[], int k, int microbatches) {
-    CHECK(k >= 1 && k <= strategy->most_devices(network), "no more devices than there are parts");
+    CHECK(k >= 1 && k <= most_devices(strategy, network), "no more devices than there are parts");
     CHECK(microbatches >= 1, "a minibatch is at least one microbatch");
     Spread *s = xcalloc(1, sizeof *s);
     s->network = network;

@@ -39,7 +39,6 @@ struct Strategy {
     // in a pipeline with m microbatches.
     double (*bytes_moved)(const Network *network, int k, int n);
     double (*syncs)(const Network *network, int k, int m);
-    int (*most_devices)(const Network *network);
 };
 
 // The three ways are in `strategy_data.c`, `strategy_pipeline.c` and `strategy_within.c`.

@@ -72,16 +72,10 @@ static double syncs(const Network *network, int k, int m) {
     return k > 1;
 }
 
-static int most_devices(const Network *network) {
-    (void)network;
-    return MAX_DEVICES;
-}
-
 const Strategy across_data = {
     .name = "across data",
     .place = place,
     .gradients = gradients,
     .bytes_moved = bytes_moved,
     .syncs = syncs,
-    .most_devices = most_devices,
 };

@@ -112,5 +112,4 @@ const Strategy across_layers = {
     .gradients = gradients,
     .bytes_moved = bytes_moved,
     .syncs = syncs,
-    .most_devices = network_pieces,
 };

@@ -32,11 +32,14 @@ static void put_columns(Tensor *whole, Columns c, const Tensor *part) {
            .rows = whole->shape[0], .cols = c.count, .X_stride = c.count, .Y_stride = c.all);
 }
 
+static void take_columns(const Tensor *whole, Columns c, Tensor *part) {
+    launch(whole->device, copy_columns, .X = whole->data + c.first, .Y = part->data,
+           .rows = whole->shape[0], .cols = c.count, .X_stride = c.all, .Y_stride = c.count);
+}
+
 static Tensor *cut_columns(const Tensor *whole, Columns c) {
-    int n = whole->shape[0];
-    Tensor *part = arena_tensor(whole->device, 2, (int[]){n, c.count}, false);
-    launch(whole->device, copy_columns, .X = whole->data + c.first, .Y = part->data, .rows = n,
-           .cols = c.count, .X_stride = c.all, .Y_stride = c.count);
+    Tensor *part = arena_tensor(whole->device, 2, (int[]){whole->shape[0], c.count}, false);
+    take_columns(whole, c, part);
     return part;
 }
 
@@ -102,10 +105,8 @@ static Tensor *goes_past(const Spread *s, int l, int i, const Tensor *whole) {
     const Layer *before = &s->network->layers[l - 1];
     const int shape[] = {whole->shape[0], (int)s->part[i][l - 1].count, before->sent_side,
                          before->sent_side};
-    Columns c = columns_of(before, s->part[i][l - 1]);
     Tensor *part = arena_tensor(whole->device, 4, shape, true);
-    launch(whole->device, copy_columns, .X = whole->data + c.first, .Y = part->data,
-           .rows = shape[0], .cols = c.count, .X_stride = c.all, .Y_stride = c.count);
+    take_columns(whole, columns_of(before, s->part[i][l - 1]), part);
     return part;
 }
 
@@ -212,16 +213,10 @@ static double syncs(const Network *network, int k, int m) {
     return k > 1 ? 2.0 * senders - 1 : 0;
 }
 
-static int most_devices(const Network *network) {
-    (void)network;
-    return MAX_DEVICES; // more devices than channels: some have none
-}
-
 const Strategy within_layers = {
     .name = "within layers",
     .place = place,
     .gradients = gradients,
     .bytes_moved = bytes_moved,
     .syncs = syncs,
-    .most_devices = most_devices,
 };

@@ -5,7 +5,7 @@
 
 #include "record.h"
 
-// print_network.c: parameters, work and activations of each layer, and the largest layer's share.
+// costs_of_a_step.c: parameters, work and activations of each layer, and the largest layer's share.
 void print_network(const Network *network);
 
 // same_step.c: a table of how far the step on each number of devices is from one device's: the
@@ -24,8 +24,8 @@ double show_costs(const Problem *problem, int k);
 void draw_steps(const char *path, const char *heading, const Recorded steps[], int n);
 void draw_three_ways(const Network *network, int images, int microbatches, int k);
 
-// bubble.c: a table of the idle share of pipelines of k devices with 1 to 8 microbatches, of equal
-// layers and of AlexNet; and a picture of the former, book_timeline("_bubble.png").
+// pictures.c: a table of the idle share of pipelines of k devices with 1 to 8 microbatches, of
+// equal layers and of AlexNet; and a picture of the former, book_timeline("_bubble.png").
 void show_bubbles(int k);
 
 // larger_networks.c: a table of AlexNet and ResNet-18 on 8 devices.
@@ -37,7 +37,7 @@ void many_devices(void);
 // ring.c: across_data with another sum of the gradients, for modelled time.
 const Strategy *across_data_in_a_ring(void);
 
-// one_pipeline.c, for the figure to move: a pipeline of one network as a picture, and what its step
+// pictures.c, for the figure to move: a pipeline of one network as a picture, and what its step
 // and the steps of the other strategies take, as a CSV.
 extern const char pipeline_names[]; // "lenet|..."
 void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg);

@@ -1,5 +1,6 @@
 // costs_of_a_step.c: runs a step of each strategy, counts what it holds, moves and waits for, and
-// prints that. Bytes and synchronization points must be what the formulas say.
+// prints that, and what a network's layers cost. Bytes and synchronization points must be what the
+// formulas say.
 #include "behind.h"
 
 #include "common/book.h"
@@ -22,7 +23,8 @@ static void check_traffic(const StepCosts *costs, const Spread *s, const Problem
             "%s, k = %d: %.0f bytes moved, %d syncs; the formulas say %.0f, %.0f", name, s->k,
             costs->moved, costs->syncs, moved, syncs);
     // Within layers each device gets the whole minibatch.
-    double images = (s->strategy == &within_layers ? s->k : 1) * problem_bytes(problem);
+    double images = (double)(tensor_bytes(problem->X) + tensor_bytes(problem->y)) *
+                    (s->strategy == &within_layers ? s->k : 1);
     if ((double)ledger_bytes_host() != images)
         die("a bug: please report it", "%s, k = %d: %.0f bytes from the host, not %.0f", name, s->k,
             (double)ledger_bytes_host(), images);
@@ -93,4 +95,29 @@ double show_costs(const Problem *problem, int k) {
     }
     free(heading);
     return pipeline / one_device;
+}
+
+// ---- the network -----------------------------------------------------------------------------
+
+// The largest layer's share of all, in percent.
+static double largest(const Network *network, double (*cost)(const Layer *)) {
+    double most = 0, sum = 0;
+    for (int l = 0; l < network->num_layers; l++) {
+        double of_layer = cost(&network->layers[l]);
+        if (of_layer > most) most = of_layer;
+        sum += of_layer;
+    }
+    return 100 * most / sum;
+}
+
+void print_network(const Network *network) {
+    printf("  %-10s parameters  mult-adds  passed on  kept for backward\n", network->name);
+    for (int l = 0; l < network->num_layers; l++) {
+        const Layer *layer = &network->layers[l];
+        printf("  %-10s %10.0f %10.0f %10.0f %18.0f\n", layer->name, layer_params(layer),
+               layer_macs(layer), layer_sent(layer), layer_kept(layer));
+    }
+    printf("  %-10s %9.0f%% %9.0f%% %9.0f%% %17.0f%%\n", "largest", largest(network, layer_params),
+           largest(network, layer_macs), largest(network, layer_sent),
+           largest(network, layer_kept));
 }

@@ -42,18 +42,11 @@ void larger_networks(void) {
 static const char *const machines[] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
 enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
 
-// The ring needs the memory of the star.
-static bool fits(const Problem *problem, const Strategy *strategy, int k) {
-    bool is_ring = strategy == across_data_in_a_ring();
-    return problem_fits(problem, is_ring ? &across_data : strategy, k);
-}
-
 // Within layers each device sends to each other one, for each layer: more take too long to
 // simulate.
-static int most_devices(const Strategy *strategy, const Network *network) {
-    enum { MOST = 128, MOST_WITHIN = 32 };
-    int most = strategy == &within_layers ? MOST_WITHIN : MOST;
-    return strategy->most_devices(network) < most ? strategy->most_devices(network) : most;
+static int most_modelled(const Strategy *strategy, const Network *network) {
+    int most = strategy == &within_layers ? 32 : 128, can = most_devices(strategy, network);
+    return can < most ? can : most;
 }
 
 // A strategy's step on k devices.
@@ -67,9 +60,9 @@ typedef struct Point {
 static Point write_curve(FILE *csv, const char *machine, const Problem *problem,
                          const Strategy *strategy) {
     Point best = {strategy, 0, INFINITY};
-    int most = most_devices(strategy, problem->network);
+    int most = most_modelled(strategy, problem->network);
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
-        if (!fits(problem, strategy, k)) continue;
+        if (!problem_fits(problem, strategy, k)) continue;
         Point p = {strategy, k, modelled_step(problem, strategy, k)};
         fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
                 p.seconds);
@@ -107,9 +100,10 @@ void many_devices(void) {
     write_model(csv, best);
     if (is_written_directly(csv)) return; // what went into a pipe or to the screen cannot be drawn
     printf("\n");
-    Table t = TABLE(NULL, WORDS("fastest", 9), WORDS("on", 12), DIGITS("star, ms", 4), WHOLE("k", .width = 3),
-                    DIGITS("ring, ms", 4), WHOLE("k", .width = 3), DIGITS("layers, ms", 4), WHOLE("k", .width = 3),
-                    DIGITS("within, ms", 4), WHOLE("k", .width = 3));
+    Table t = TABLE(NULL, WORDS("fastest", 9), WORDS("on", 12), DIGITS("star, ms", 4),
+                    WHOLE("k", .width = 3), DIGITS("ring, ms", 4), WHOLE("k", .width = 3),
+                    DIGITS("layers, ms", 4), WHOLE("k", .width = 3), DIGITS("within, ms", 4),
+                    WHOLE("k", .width = 3));
     for (int a = 0; a < NUM_NETWORKS; a++)
         for (int b = 1; b < NUM_MACHINES; b++) { // with slow links
             table_text(&t, "%s", networks[a]->name);

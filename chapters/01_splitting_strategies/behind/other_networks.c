@@ -1,17 +1,27 @@
 // other_networks.c: the chapter's other networks as tables of layers.
 #include "../network.h"
 
-// ## A network with equal layers
+// ## Two networks with equal layers
 //
-// It is made to be cut into equal stages. All layers do exactly the same work: the images have as
-// many pixels as a layer has units, their gradient is computed, too, and the last layer has a ReLU
-// as well.
+// They are made to be cut into equal stages: a narrow one to be computed here, and a wide one for
+// machines that compute faster. In the narrow one the first layer has more inputs, the pixels of an
+// image. But no gradient with respect to the image is computed, so its work, forward and backward
+// together, is about that of the others. In the wide one all layers do exactly the same work: the
+// images have as many pixels as a layer has units, their gradient is computed, too, and the last
+// layer has a ReLU as well.
 // clang-format off
-#define EQUAL(name) {name, LINEAR, 4096, 4096, 1, 1, 1, .ops = 3}
+#define EQUAL(name, in, width, ops_) {name, LINEAR, in, width, 1, 1, 1, .ops = ops_}
+#define EQUAL_2_TO_7(width)                                                                        \
+    EQUAL("linear2", width, width, 3), EQUAL("linear3", width, width, 3),                          \
+    EQUAL("linear4", width, width, 3), EQUAL("linear5", width, width, 3),                          \
+    EQUAL("linear6", width, width, 3), EQUAL("linear7", width, width, 3)
+const Network equal_network = {
+    "eight equal layers", 1, 28, 8, .layers =
+    {EQUAL("linear1", 784, 512, 3), EQUAL_2_TO_7(512), EQUAL("linear8", 512, 512, 2)},
+};
 const Network wide_network = {
     "eight equal layers", 1, 64, 8, .layers =
-    {EQUAL("linear1"), EQUAL("linear2"), EQUAL("linear3"), EQUAL("linear4"),
-     EQUAL("linear5"), EQUAL("linear6"), EQUAL("linear7"), EQUAL("linear8")},
+    {EQUAL("linear1", 4096, 4096, 3), EQUAL_2_TO_7(4096), EQUAL("linear8", 4096, 4096, 3)},
     .image_grad = true,
 };
 // clang-format on

@@ -1,7 +1,8 @@
-// pictures.c: draws modelled steps as timelines, a lane for each device.
+// pictures.c: modelled steps as timelines, a lane for each device; and how idle pipelines are.
 #include "behind.h"
 
 #include "common/book.h"
+#include "../costs.h"
 
 void draw_steps(const char *path, const char *heading, const Recorded steps[], int n) {
     Timeline *timelines = xcalloc((size_t)n, sizeof *timelines);
@@ -30,5 +31,115 @@ void draw_three_ways(const Network *network, int images, int microbatches, int k
     if (n > 0) draw_steps(book_timeline("_timeline.png"), heading, steps, n);
     for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     free(heading);
+    problem_free(&problem);
+}
+
+// ---- the bubble ------------------------------------------------------------------------------
+
+enum { NUM_MS = 3 };
+static const int ms[NUM_MS] = {1, 2, 8};
+
+static Recorded pipeline_of(Problem *problem, int k, int m) {
+    problem->microbatches = m;
+    Recorded r = record_step(problem, &across_layers, k);
+    r.title = xprintf("%d microbatch%s: %.3g ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%", m,
+                      m > 1 ? "es" : "", 1e3 * recorded_seconds(&r), 100 * idle_share(&r),
+                      100 * equal_bubble(k, m));
+    return r;
+}
+
+void show_bubbles(int k) {
+    enum { IMAGES = 1024, IMAGES_OF_ALEXNET = 128 };
+    Problem wide = problem_to_model(&wide_network, IMAGES, 1);
+    Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
+    Recorded steps[NUM_MS];
+    if (k > 1 && problem_fits(&wide, &across_layers, k)) {
+        printf("\n");
+        Table t = TABLE(NULL, WHOLE("microbatches"), FIXED("formula", 1, .unit = "%"),
+                        FIXED(wide_network.name, 1, .unit = "%"),
+                        FIXED(alexnet_network.name, 1, .unit = "%"));
+        for (int i = 0; i < NUM_MS; i++) {
+            steps[i] = pipeline_of(&wide, k, ms[i]);
+            Recorded other = pipeline_of(&alexnet, k, ms[i]);
+            table_numbers(&t, ms[i], equal_bubble(k, ms[i]), idle_share(&steps[i]),
+                          idle_share(&other));
+            recorded_free(&other);
+        }
+        char *heading = xprintf("A pipeline of %s on %d devices of %s", wide_network.name, k,
+                                modelled_machine_name());
+        draw_steps(book_timeline("_bubble.png"), heading, steps, NUM_MS);
+        for (int i = 0; i < NUM_MS; i++) recorded_free(&steps[i]);
+        free(heading);
+    }
+    problem_free(&wide);
+    problem_free(&alexnet);
+}
+
+// ---- the figure to move -----------------------------------------------------------------------
+
+const char pipeline_names[] = "lenet|alexnet|resnet-18|equal";
+
+// Minibatches for which 32-bit addresses suffice, as WebAssembly has them.
+static Problem problem_named(const char *name, int m) {
+    if (strcmp(name, "lenet") == 0) return problem_to_model(&lenet_network, 256, m);
+    if (strcmp(name, "alexnet") == 0) return problem_to_model(&alexnet_network, 128, m);
+    if (strcmp(name, "resnet-18") == 0) return problem_to_model(&resnet18_network, 32, m);
+    return problem_to_model(&wide_network, 1024, m);
+}
+
+// One bar for the kernels of a microbatch that follow each other at once: fewer to draw.
+static void join_kernels(Recorded *r) {
+    int n = 0;
+    for (int i = 0; i < r->count; i++) {
+        const TraceSpan *span = &r->spans[i];
+        TraceSpan *before = n > 0 ? &r->spans[n - 1] : NULL;
+        if (before && before->device == span->device && !before->bytes && !span->bytes &&
+            strcmp(before->label, span->label) == 0 && span->start - before->end < 1e-9) {
+            before->end = span->end;
+            before->work = "kernels";
+        } else
+            r->spans[n++] = *span;
+    }
+    r->count = n;
+}
+
+// A row of the table: this strategy on k devices. The idle share is the pipeline's, which also
+// becomes the picture. Where the network has fewer pieces than k, there is none.
+static void add_row(Table *t, const Problem *problem, const Strategy *strategy, int k,
+                    const char *svg) {
+    const Network *network = problem->network;
+    double seconds = NAN, idle = NAN;
+    if (problem_fits(problem, strategy, k) && strategy != &across_layers)
+        seconds = modelled_step(problem, strategy, k);
+    else if (problem_fits(problem, strategy, k)) {
+        Recorded r = record_step(problem, strategy, k);
+        seconds = recorded_seconds(&r);
+        idle = idle_share(&r);
+        r.title = xprintf("%s, %d images in %d microbatches", network->name, problem->X->shape[0],
+                          problem->microbatches);
+        book_result("a pipeline of %s on %d devices is idle for %.1f%% of the time", network->name,
+                    k, 100 * idle);
+        join_kernels(&r);
+        draw_steps(svg, "A pipeline, modelled", &r, 1);
+        recorded_free(&r);
+    }
+    table_text(t, "%s", network->name);
+    table_text(t, "%s", k == 1 ? "one device" : strategy->name);
+    table_numbers(t, k, network_pieces(network), seconds, idle,
+                  equal_bubble(k, problem->microbatches));
+}
+
+void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg) {
+    Problem problem = problem_named(name, m);
+    OutputFile file = output_open(csv);
+    Table t =
+        TABLE(file.stream, WORDS("network", 15, .csv = "network"),
+              WORDS("strategy", 13, .csv = "strategy"), WHOLE("k", .csv = "devices"),
+              WHOLE("pieces", .csv = "pieces"), DIGITS("a step", 4, .unit = "ms", .csv = "seconds"),
+              FIXED("idle", 1, .unit = "%", .csv = "idle"),
+              FIXED("(k-1)/(m+k-1)", 1, .unit = "%", .csv = "formula"));
+    add_row(&t, &problem, &across_data, 1, svg);
+    for (int i = 0; i < NUM_STRATEGIES && k > 1; i++) add_row(&t, &problem, strategies[i], k, svg);
+    output_close(&file);
     problem_free(&problem);
 }

@@ -48,7 +48,8 @@ double idle_share(const Recorded *r) {
         last = fmax(last, span->end);
     }
     for (int i = 0; i < r->k; i++)
-        work += busy_seconds(r, r->devices[i], "forward") + busy_seconds(r, r->devices[i], "backward");
+        work +=
+            busy_seconds(r, r->devices[i], "forward") + busy_seconds(r, r->devices[i], "backward");
     return 1 - work / (r->k * (last - first));
 }
 

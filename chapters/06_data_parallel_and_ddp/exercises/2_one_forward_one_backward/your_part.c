@@ -1,8 +1,8 @@
 // # Exercise 2: one forward, one backward
 //
-// Chapter 1, "Splitting the network": "Here all m go forward, then all m go backward. [..] Until a
-// microbatch goes backward its activations are kept, so a stage keeps those of the whole
-// minibatch."
+// Chapter 1, "Across layers": "One loop calls the first function for all microbatches, then another
+// loop calls the second one. [..] Until a microbatch goes backward, its activations are kept." So a
+// stage keeps the activations of the whole minibatch.
 //
 // Difficulty: ★★☆☆
 //
