@@ -10,6 +10,7 @@ set datafile missing # a way that nobody's memory suffices for has no rows, and 
 networks = "AlexNet ResNet-18"
 machines = "dgx-a100 p100-25gbe laptops-1gbe"
 names = '"across data" "across layers" "within layers" "across data (ring)"'
+titles = '"across data (star)" "across layers" "within layers" "across data (ring)"'
 
 set logscale xy
 set xrange [0.9:150]
@@ -29,7 +30,7 @@ do for [network in networks] { do for [machine in machines] {
     set xlabel (network eq "ResNet-18" ? "devices" : "")
     set ylabel (machine eq "dgx-a100" ? "seconds per step" : "")
     plot for [i=1:4] csv skip 1 using 4:(strcol(1) eq network && strcol(2) eq machine && strcol(3) eq word(names, i) ? $5 : NaN) \
-            with linespoints lt i title word(names, i), \
+            with linespoints lt i title word(titles, i), \
         one_device / x with lines lt 8 dt 2 title "time of one device / k"
     unset key
 } }

@@ -39,7 +39,7 @@ const Strategy *across_data_in_a_ring(void);
 
 // pictures.c, for the figure to move: a pipeline of one network as a picture, and what its step
 // and the steps of the other strategies take, as a CSV.
-extern const char pipeline_names[]; // "lenet|..."
+extern const char pipeline_names[]; // "none|lenet|.."
 void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg);
 
 #endif

@@ -34,7 +34,15 @@ void draw_three_ways(const Network *network, int images, int microbatches, int k
     problem_free(&problem);
 }
 
-// ---- the bubble ------------------------------------------------------------------------------
+// ---- pipelines -------------------------------------------------------------------------------
+
+// Minibatches for which 32-bit addresses suffice, as WebAssembly has them.
+static Problem problem_named(const char *name, int m) {
+    if (strcmp(name, "lenet") == 0) return problem_to_model(&lenet_network, 256, m);
+    if (strcmp(name, "alexnet") == 0) return problem_to_model(&alexnet_network, 128, m);
+    if (strcmp(name, "resnet-18") == 0) return problem_to_model(&resnet18_network, 32, m);
+    return problem_to_model(&wide_network, 1024, m);
+}
 
 enum { NUM_MS = 3 };
 static const int ms[NUM_MS] = {1, 2, 8};
@@ -49,9 +57,7 @@ static Recorded pipeline_of(Problem *problem, int k, int m) {
 }
 
 void show_bubbles(int k) {
-    enum { IMAGES = 1024, IMAGES_OF_ALEXNET = 128 };
-    Problem wide = problem_to_model(&wide_network, IMAGES, 1);
-    Problem alexnet = problem_to_model(&alexnet_network, IMAGES_OF_ALEXNET, 1);
+    Problem wide = problem_named("equal", 1), alexnet = problem_named("alexnet", 1);
     Recorded steps[NUM_MS];
     if (k > 1 && problem_fits(&wide, &across_layers, k)) {
         printf("\n");
@@ -77,15 +83,7 @@ void show_bubbles(int k) {
 
 // ---- the figure to move -----------------------------------------------------------------------
 
-const char pipeline_names[] = "lenet|alexnet|resnet-18|equal";
-
-// Minibatches for which 32-bit addresses suffice, as WebAssembly has them.
-static Problem problem_named(const char *name, int m) {
-    if (strcmp(name, "lenet") == 0) return problem_to_model(&lenet_network, 256, m);
-    if (strcmp(name, "alexnet") == 0) return problem_to_model(&alexnet_network, 128, m);
-    if (strcmp(name, "resnet-18") == 0) return problem_to_model(&resnet18_network, 32, m);
-    return problem_to_model(&wide_network, 1024, m);
-}
+const char pipeline_names[] = "none|lenet|alexnet|resnet-18|equal";
 
 // One bar for the kernels of a microbatch that follow each other at once: fewer to draw.
 static void join_kernels(Recorded *r) {
