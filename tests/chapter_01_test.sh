@@ -62,8 +62,11 @@ for network in lenet alexnet resnet-18 equal; do
         END { if (NR != 5) print NR, "rows" }'
     is_svg plots/${name}_pipeline.svg "<title>forward 1 .* on .*[:#]3, [0-9.]* ms to [0-9.]* ms</title>"
 done
+step() { works --backend model --pipeline alexnet --devices 4 --microbatches "$1" && awk -F , '$2 == "across layers" { print $5, $6 }' plots/${name}_pipeline.csv; }
+{ step 4; step 8; } | awk 'NR == 1 { time = $1; idle = $2 } END { exit !(time < $1 && idle > $2) }' || complain "AlexNet with 4 and 8 microbatches"
+rm -rf plots
 works --backend model --pipeline lenet --devices 5
-[ ! -e plots/${name}_pipeline.svg ] || rm plots/${name}_pipeline.svg
+[ ! -e plots/${name}_pipeline.svg ] || complain "a picture of no pipeline"
 figures plots/${name}_pipeline.csv '$2 == "across layers" && $5 != "nan" { print }'
 verdict "--pipeline"
 refusals <<'ROWS'

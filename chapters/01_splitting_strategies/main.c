@@ -43,9 +43,10 @@
 // Each device has some consecutive layers, a *stage*. Only what crosses a boundary between stages
 // moves: activations (the outputs of layers) on the way forward, their gradients on the way back.
 //
-// If the whole minibatch went through at once, only one device would ever work. So it is cut into m
-// *microbatches*, which follow each other as on an assembly line. Here are three devices and four
-// microbatches, going forward (F) and backward (B). A dot is a beat in which the device is idle:
+// If the whole minibatch went through at once, only one device would work at a time. So it is cut
+// into m *microbatches*, which follow each other as on an assembly line. Here are three devices and
+// four microbatches, going forward (F) and backward (B). A dot is a beat in which the device is
+// idle:
 //
 // ```
 // device 0   F1 F2 F3 F4  .  .  .  . B4 B3 B2 B1
@@ -93,7 +94,7 @@
 // behind/same_step.c:compare_steps_with_one_device
 //
 // There is an exception. Batch normalization, which LeNet does not have, computes means over the
-// minibatch. If each device sees only some of the images, the means change (chapter 5).
+// minibatch. Shards and microbatches have other means (chapter 5).
 //
 // ## The bubble
 //
@@ -112,8 +113,9 @@
 //
 // behind/pictures.c:show_bubbles
 //
-// Eight equal layers come close to the formula. What is left is sending and loading. AlexNet's four
-// stages are not equal, so it cannot come close.
+// Eight equal layers come close to the formula. The rest is sending and loading. AlexNet's four
+// stages are not equal, so it is idle for much longer. And more microbatches need not help: its
+// step is shorter with 4 than with 8, although more of it is bubble.
 //
 // ![Eight equal layers on four devices, with 1, 2 and 8 microbatches. The line fills at the left,
 // turns round in the middle and drains at the
@@ -180,7 +182,7 @@
 // The next figure has up to 128 devices, on machines with fast and slow links. There our sum is a
 // poor choice. It is a *star*: device 0 receives the gradients of all others one after the other.
 // So there is a second curve, with the *ring* of chapter 2. In $2 (k-1)$ rounds each device sends a
-// k-th of its gradients to its right neighbour, which is less than twice its gradients for any k.
+// k-th of the gradients to its right neighbour. That is less than twice the gradients for any k.
 // (Each copy and addition of the ring is modelled, as if the gradients were one vector.)
 //
 // ![The time of a step on up to 128 devices. The dashed line is a k-th of the time of one device.

@@ -52,7 +52,7 @@ double layer_kept(const Layer *l);
 double network_params(const Network *network);
 double network_macs(const Network *network); // for one image, forward
 
-// ---- networks that run: behind/layers.c -------------------------------------------------------------
+// ---- networks that run: behind/layers.c ------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that
 // normalize, in their order; of such a layer b is the bias of the normalization.

@@ -130,8 +130,7 @@ static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     return out;
 }
 
-// Every device computes its channels of a layer, and then gets all the others before the next layer
-// begins.
+// Every device computes its own channels of a layer. Before the next layer, it gets all the others.
 static void forward_pass(Spread *s, Flow *f) {
     for (int l = 0; l < s->network->num_layers; l++) {
         spread_label("forward", s->network->layers[l].name);
@@ -197,8 +196,8 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
 
 // ## What it costs
 //
-// Of each layer every part goes to the k-1 other devices, and its gradient comes back from them;
-// but not that of the scores.
+// Every part of a layer's output goes to the k-1 other devices, and its gradient comes back from
+// them. (The scores need no such gradient.)
 static double bytes_moved(const Network *network, int k, int n) {
     double numbers = 0;
     for (int l = 0; l < network->num_layers; l++)
