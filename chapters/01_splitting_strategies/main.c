@@ -276,7 +276,6 @@ static Prediction ask_about_bytes(int k) {
 }
 
 static void compare_costs(const Problem *lenet, int k) {
-    printf("\n");
     print_network(&lenet_network);
     Prediction activations = ask_about_activations(k), bytes = ask_about_bytes(k);
     double share = show_costs(lenet, k);

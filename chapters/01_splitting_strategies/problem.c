@@ -4,13 +4,6 @@
 #include "common/book.h"
 #include "costs.h"
 
-// On the host, to outlive the iterator that made it.
-static Tensor *own_copy(const Tensor *t) {
-    Tensor *copy = tensor_of_shape(host(), t->ndim, t->shape);
-    memcpy(copy->data, t->data, tensor_bytes(t));
-    return copy;
-}
-
 // The book draws LeNet's parameters from N(0, 0.01^2). The scores are then so close to zero that an
 // image's loss is ln 10 whatever the layers do, which would hide their mistakes. So the parameters
 // are ten times as large here.
@@ -27,8 +20,8 @@ Problem problem_of_lenet(const Flags *flags, int microbatches) {
     Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
     DataIter *iter = data_iter_new(data, flags->batch_size, flags->shuffle, flags->seed);
     data_iter_first(iter, &X, &y);
-    p.X = own_copy(X);
-    p.y = own_copy(y);
+    p.X = tensor_to(X, host()); // a copy, to outlive the iterator
+    p.y = tensor_to(y, host());
     data_iter_free(iter);
     dataset_free(data);
     return p;

@@ -111,13 +111,14 @@ static double largest(const Network *network, double (*cost)(const Layer *)) {
 }
 
 void print_network(const Network *network) {
-    printf("  %-10s parameters  mult-adds  passed on  kept for backward\n", network->name);
+    double (*const costs[])(const Layer *) = {layer_params, layer_macs, layer_sent, layer_kept};
+    Table t = TABLE(NULL, WORDS(network->name, 10), WHOLE("parameters"), WHOLE("mult-adds"),
+                    WHOLE("passed on"), WHOLE("kept for backward"));
+    printf("\n");
     for (int l = 0; l < network->num_layers; l++) {
-        const Layer *layer = &network->layers[l];
-        printf("  %-10s %10.0f %10.0f %10.0f %18.0f\n", layer->name, layer_params(layer),
-               layer_macs(layer), layer_sent(layer), layer_kept(layer));
+        table_text(&t, "%s", network->layers[l].name);
+        for (int i = 0; i < 4; i++) table_numbers(&t, costs[i](&network->layers[l]));
     }
-    printf("  %-10s %9.0f%% %9.0f%% %9.0f%% %17.0f%%\n", "largest", largest(network, layer_params),
-           largest(network, layer_macs), largest(network, layer_sent),
-           largest(network, layer_kept));
+    table_text(&t, "largest");
+    for (int i = 0; i < 4; i++) table_text(&t, "%.0f%%", largest(network, costs[i]));
 }

@@ -49,69 +49,55 @@ static int most_modelled(const Strategy *strategy, const Network *network) {
     return can < most ? can : most;
 }
 
-// A strategy's step on k devices.
 typedef struct Point {
-    const Strategy *strategy;
     int k;
     double seconds;
 } Point;
 
-// The fastest step on the machine of the modelled clock, which has this name.
+// Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; returns the fastest.
 static Point write_curve(FILE *csv, const char *machine, const Problem *problem,
                          const Strategy *strategy) {
-    Point best = {strategy, 0, INFINITY};
+    Point best = {0, INFINITY};
     int most = most_modelled(strategy, problem->network);
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_fits(problem, strategy, k)) continue;
-        Point p = {strategy, k, modelled_step(problem, strategy, k)};
+        double seconds = modelled_step(problem, strategy, k);
         fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
-                p.seconds);
-        if (p.seconds < best.seconds) best = p;
+                seconds);
+        if (seconds < best.seconds) best = (Point){k, seconds};
     }
     return best;
 }
 
-enum { NUM_CURVES = NUM_STRATEGIES + 1 };
-static const Strategy *curve(int i) {
-    return i == 0 ? &across_data : i == 1 ? across_data_in_a_ring() : strategies[i - 1];
-}
-
-// The clock of --machine, if there is one, is set going again at the end.
-static void write_model(const char *path, Point best[NUM_NETWORKS][NUM_MACHINES][NUM_CURVES]) {
+// The fastest steps are printed for the machines with slow links. The clock of --machine, if there
+// is one, is set going again at the end.
+void many_devices(void) {
+    const Strategy *const curves[] = {&across_data, across_data_in_a_ring(), &across_layers,
+                                      &within_layers};
+    const char *path = book_csv("_model.csv"), *png = book_output("_model.png");
+    bool is_drawn = !is_written_directly(path); // what went into a pipe or to the screen cannot be
     const Machine *before = modelled_machine();
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "network,machine,strategy,devices,modelled_seconds\n");
-    for (int a = 0; a < NUM_NETWORKS; a++) {
-        Problem problem = problem_to_model(networks[a], IMAGES, MICROBATCHES);
-        for (int b = 0; b < NUM_MACHINES; b++) {
-            modelled_clock_start(machine_find(machines[b]));
-            for (int i = 0; i < NUM_CURVES; i++)
-                best[a][b][i] = write_curve(csv.stream, machines[b], &problem, curve(i));
-        }
-        problem_free(&problem);
-    }
-    modelled_clock_start(before);
-    output_close(&csv);
-}
-
-void many_devices(void) {
-    const char *csv = book_csv("_model.csv"), *png = book_output("_model.png");
-    Point best[NUM_NETWORKS][NUM_MACHINES][NUM_CURVES];
-    write_model(csv, best);
-    if (is_written_directly(csv)) return; // what went into a pipe or to the screen cannot be drawn
-    printf("\n");
+    if (is_drawn) printf("\n");
     Table t = TABLE(NULL, WORDS("fastest", 9), WORDS("on", 12), DIGITS("star, ms", 4),
                     WHOLE("k", .width = 3), DIGITS("ring, ms", 4), WHOLE("k", .width = 3),
                     DIGITS("layers, ms", 4), WHOLE("k", .width = 3), DIGITS("within, ms", 4),
                     WHOLE("k", .width = 3));
     for (int a = 0; a < NUM_NETWORKS; a++)
-        for (int b = 1; b < NUM_MACHINES; b++) { // with slow links
-            table_text(&t, "%s", networks[a]->name);
-            table_text(&t, "%s", machines[b]);
-            for (int i = 0; i < NUM_CURVES; i++) {
-                const Point *p = &best[a][b][i];
-                table_numbers(&t, 1e3 * p->seconds, p->k ? p->k : NAN);
+        for (int b = 0; b < NUM_MACHINES; b++) {
+            Problem problem = problem_to_model(networks[a], IMAGES, MICROBATCHES);
+            modelled_clock_start(machine_find(machines[b]));
+            bool is_printed = is_drawn && b > 0;
+            if (is_printed) table_text(&t, "%s", networks[a]->name);
+            if (is_printed) table_text(&t, "%s", machines[b]);
+            for (int i = 0; i < (int)(sizeof curves / sizeof curves[0]); i++) {
+                Point best = write_curve(csv.stream, machines[b], &problem, curves[i]);
+                if (is_printed) table_numbers(&t, 1e3 * best.seconds, best.k ? best.k : NAN);
             }
+            problem_free(&problem);
         }
-    plot_draw(png, "splitting_model.gp", csv);
+    modelled_clock_start(before);
+    output_close(&csv);
+    if (is_drawn) plot_draw(png, "splitting_model.gp", path);
 }
