@@ -4,8 +4,8 @@
 #include "common/tensor/autograd.h"
 
 // The vector has k parts. First each part travels around the ring, and each device adds to it
-// (reduce-scatter). Then its sum travels around the ring, and each device stores it (all-gather).
-// Three devices need four steps. Here ab0 is the sum of a0 and b0:
+// (reduce-scatter). Then the finished sum travels around the ring, and each device stores it
+// (all-gather). Three devices need four steps. Here ab0 is the sum of a0 and b0:
 //
 //     device    0   1   2        0   1   2        0   1   2        0   1   2        0   1   2
 //     part 0   a0  b0  c0   ->  a0 ab0  c0   ->  a0 ab0  S0   ->  S0 ab0  S0   ->  S0  S0  S0
@@ -31,7 +31,7 @@
 //
 // But each device's queue runs at its own pace. In step 2, device 2 must not copy ab0 before device
 // 1 has computed it. An *event* marks a point in a queue, and `device_copy_after()` waits for it
-// (chapter 0). `pass_to_the_right()` adds these waits. In the first half a part arrives in
+// (chapter 0). `pass_to_the_right()` inserts these waits. In the first half a part arrives in
 // `received` and is added from there. In the second half it is stored directly, and `received` is
 // NULL.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {

@@ -34,7 +34,7 @@ static void demonstrate_get_params(Tensor *const params[2]) {
 // allreduce_star.c:allreduce_book
 //
 // Device 0 is the *hub* of a *star*. Like the book, we try it with ones on device 0 and twos on
-// device 1. `allreduce()` runs the method chosen with `--allreduce`, by default this star in pieces
+// device 1. `allreduce()` runs the method chosen with `--allreduce`, by default the star in pieces
 // (see below).
 //
 // main.c:demonstrate_allreduce
@@ -72,11 +72,11 @@ static void demonstrate_allreduce(void) {
 //
 // behind/book_example.c:show_book_example
 //
-// ![The example with one time axis for all, and two more methods. Each row shows when a device
-// sends and to which device. Orange is still to be added up, blue is the sum.](exchange:all "Star:
-// whole vectors, one after the other, done at 60 ms. Sharded and ring: quarters, which all four
-// devices send at the same time, done at 15 ms. Tree: whole vectors, at most two at the same time,
-// done at 40 ms.")
+// ![The example and two more methods on one time axis. Each row shows when a device sends and to
+// which device. Orange marks what is still to be added up, blue the sum.](exchange:all "Star: whole
+// vectors, one after the other, done at 60 ms. Sharded and ring: quarters, which all four devices
+// send at the same time, done at 15 ms. Tree: whole vectors, at most two at the same time, done at
+// 40 ms.")
 
 static Prediction ask_what_quarters_take(void) {
     return predict_first("Four GPUs sum vectors of 160 MB. Each has a link of 16 GB/s, which can "
@@ -87,9 +87,9 @@ static Prediction ask_what_quarters_take(void) {
 
 // ## Sharded: all devices work
 //
-// The book's remedy is the *sharded* method. Device j receives part j from all others and adds it
-// up. After this first half, called *reduce-scatter*, each device has the sum of one part. In the
-// second half, *all-gather*, each device collects the finished parts from the others. On three
+// We call the book's remedy the *sharded* method. Device j receives part j from all others and adds
+// it up. After this first half, called *reduce-scatter*, each device has the sum of one part. In
+// the second half, *all-gather*, each device collects the finished parts from the others. On three
 // devices, where a0, b0 and c0 are part 0 of the three vectors and S0 is their sum:
 //
 //     device    0   1   2        0   1   2        0   1   2
@@ -100,7 +100,7 @@ static Prediction ask_what_quarters_take(void) {
 // If the vector has N bytes, every device sends k-1 parts of N/k bytes in each half. The two halves
 // together are $2 (k-1)/k \cdot N$, which is less than $2 N$ for any number of devices.
 //
-// If only devices add, and not the network, no method can send less. Each number in the vector
+// If only devices can add, and not the network, no method can send less. Each number in the vector
 // needs at least k-1 transfers before one device has the whole sum, and k-1 more before all have
 // it. So the devices together send at least $2 (k-1) N$ bytes, and the busiest sends at least $1/k$
 // of that [@patarasuk2009].
@@ -119,11 +119,11 @@ static Prediction ask_what_quarters_take(void) {
 //
 // ## Tree: few steps
 //
-// Two transfers are separate *steps* if one has to wait for the other, either for its data or for
-// its link. The star, the sharded method and the ring take $2 (k-1)$ steps. Each step costs the
-// latency of a link, however short the vector is. A tree sums pairs of devices, then pairs of
-// pairs, and so on up to device 0. The sum goes back the same way. That takes only $2 \lceil \log_2
-// k \rceil$ steps: 20 instead of 2046 on 1024 devices. But the tree sends whole vectors, not parts.
+// Two transfers are separate *steps* if one has to wait for the other, for its data or its link.
+// The star, the sharded method and the ring take $2 (k-1)$ steps. Each step costs the latency of a
+// link, however short the vector is. A tree sums pairs of devices, then pairs of pairs, and so on
+// up to device 0. The sum goes back the same way. That takes only $2 \lceil \log_2 k \rceil$ steps:
+// 20 instead of 2046 on 1024 devices. But the tree sends whole vectors, not parts.
 //
 // allreduce_tree.c:allreduce_tree
 //
@@ -140,7 +140,7 @@ static Prediction ask_what_quarters_take(void) {
 // | tree    | $2 \lceil \log_2 k \rceil$    | $\lceil \log_2 k \rceil N$    | $N$ or more           | $3 (k-1)$    |
 //
 // The program's table shows all three for k = 4. The program enters every copy between devices in a
-// *ledger* and stops if the bytes differ from the formula. The starts are those of this program,
+// *ledger* and stops if the bytes differ from the formula. The starts are counted for this program,
 // which copies and adds in separate calls. With several hosts, each host starts only the work of
 // its own devices. The times are modelled for one host with eight A100 GPUs linked by NVLink
 // (chapter 0).
@@ -155,18 +155,18 @@ static Prediction ask_what_quarters_take(void) {
 // smaller, so the book's star is the default. (The tree would be slightly faster.)
 //
 // "Star in pieces" is what `--allreduce star` runs. It sends the same bytes and computes
-// bit-identical sums. Its copies wait for events, where `tensor_copy()` makes both devices wait for
-// each other. So even short vectors are faster. Vectors of more than 4 MiB are sent in pieces, so
-// that devices fetch the sum of one piece while device 0 adds up the next.
+// bit-identical sums. Its copies wait for events, whereas `tensor_copy()` makes both devices wait
+// for each other. So it is faster even for short vectors. Vectors of more than 4 MiB are sent in
+// pieces, so that the other devices fetch the sum of one piece while device 0 adds up the next.
 //
-// ![Modelled for hosts with eight A100 GPUs. Beyond 8 devices, the network between hosts is used.
-// For a short vector (middle), only the tree has both few steps and few starts. For a long one
-// (right), the star's hub sends more with each added device.](plots/02_get_params_and_allreduce.png
-// "Three panels, all axes logarithmic. Left, the time on 4 devices against the size of the vector
-// from 1 KiB to 64 MiB: all curves are flat at first and then rise; for short vectors star and tree
-// are lowest, for long ones ring and sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly
-// rises, the others rise in straight lines. Right, 160 MB: the star rises steeply, ring and sharded
-// stay lowest.")
+// ![Modelled times on hosts with eight A100 GPUs. Beyond 8 devices, the network between hosts is
+// used. For a short vector (middle), only the tree has both few steps and few starts. For a long
+// one (right), the star's hub sends more with each added
+// device.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic. Left, the
+// time on 4 devices against the size of the vector from 1 KiB to 64 MiB: all curves are flat at
+// first and then rise; for short vectors star and tree are lowest, for long ones ring and sharded.
+// Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in straight lines.
+// Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 //
 // ## Bandwidth
 //
@@ -185,7 +185,7 @@ static Prediction ask_what_quarters_take(void) {
 //
 // ## Two silent mistakes
 //
-// It is easy to write either operation so that it looks right and raises no error, but is wrong.
+// It is easy to get either operation wrong with code that looks right and raises no error.
 //
 // The last line of `allreduce` must write *into* `data[i]`. In the book's English text it does:
 //
@@ -203,12 +203,12 @@ static Prediction ask_what_quarters_take(void) {
 // main.c:show_rebinding
 //
 // In C the compiler can help. `allreduce.h` declares `Tensor *const data[]`, so you may write into
-// the tensors but not replace them. The mistaken line would not compile.
+// the tensors but not replace them. With `const`, the mistaken line would not compile.
 //
 // The other mistake is to skip the copy in `get_params` if the parameters are already on the right
 // device. PyTorch's `p.to(device)` does this and returns `p` itself. Then two replicas can share
 // one buffer. Below, device 0 writes 1, device 1 overwrites it with 2, and the sum is 4. Our
-// `allreduce` first checks for shared memory and refuses.
+// `allreduce` refuses tensors that share memory.
 //
 // main.c:show_sharing
 
@@ -296,15 +296,16 @@ static void show_sharing(void) {
 // the list of gradients not notice it?
 // 3. On 16 devices, how many bytes does the busiest device send in the star, in the ring and in the
 // tree, in units of N?
-// 4. The ring sends the fewest bytes. Why is the tree nevertheless the fastest for 8 KiB on 1024
+// 4. The ring's busiest device sends fewer bytes than the tree's. Why is the tree still the fastest
+// for 8 KiB on 1024
 //    devices?
 
 // ## Exercises
 //
 // 1. Between two computers, each with four GPUs, there is a slow link. Write an allreduce that
 //    sends fewer bytes over that link than any of the four here.
-// 2. Add recursive doubling, with its formula: at distance 1, 2, 4, ... the two devices of each
-// pair send each other everything they have. What if k is not a power of two?
+// 2. Add recursive doubling and its formula. At distance 1, 2, 4, ... the two devices of each pair
+// send each other their sums so far. What if k is not a power of two?
 
 // ## The program
 

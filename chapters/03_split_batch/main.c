@@ -65,7 +65,7 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //
 // behind/checks.c:print_errors
 //
-// The sum divided by n is right every time. On 7 devices an image in a shard of 14 has the weight
+// The sum divided by n is always right. On 7 devices an image in a shard of 14 has the weight
 // $1/14 \cdot 1/7 = 1/98$ in the average of averages, and an image in a shard of 13 has $1/91$.
 // Each should have $1/96$. A device without rows computes 0/0, which is not a number (nan).
 //
@@ -75,14 +75,14 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
 //
 // This mistake is easy to miss. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss
-// curve you would hardly notice an error of 0.3 %. But you can no longer test that k devices
+// curve you would hardly notice an error of 0.3 %. But it keeps you from testing that k devices
 // compute the same gradient as one. So in this book each device sums, and `sgd()` divides once.
 //
 // ## If you use DDP
 //
-// PyTorch's DDP does average averages. It adds up the gradients of all processes and divides by W,
-// the number of processes. DDP's sampler makes all shards equal by repeating a few images until W
-// divides the number of images. So the average is correct if the repeated images are counted twice.
+// PyTorch's DDP does average averages. It adds up the gradients of all W processes and divides by
+// W. DDP's sampler makes all shards equal by repeating a few images until W divides the number of
+// images. So the average is correct, except that the repeated images count twice.
 //
 // With your own sampler, shards may be unequal. Then let each process sum, and divide by the number
 // of rows in all processes:
@@ -128,7 +128,7 @@ static void split_a_matrix(void) {
 
 // 256 rows are easy to split. But an epoch's last minibatch has only the rows that are left, here
 // 96, because $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards
-// have one more row than others. With fewer rows than devices, some are empty:
+// have one more row than others. With fewer rows than devices, some shards are empty:
 //
 // behind/checks.c:print_sizes
 //
@@ -150,8 +150,8 @@ static void split_a_matrix(void) {
 //
 // ## Exercises
 //
-// A colleague averages averages, and all tests pass. Find the test that fails: `make
-// exercise-03-1`.
+// A colleague averages averages, and all tests pass. Find a test that would fail (`make
+// exercise-03-1`).
 
 // ## The program
 

@@ -54,8 +54,8 @@ Tensor *lenet_by_the_book(Tensor *X, Tensor *const params[]) {        // X (n,1,
     return fully_connected(h2, params);
 }
 
-// Here convolution, ReLU and pooling are one operation, so that each image is still in the cache
-// when the next of the three needs it.
+// Here convolution, ReLU and pooling are one operation, so that an image is still in the cache when
+// ReLU and pooling need it.
 Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,28)
     Tensor *h1 = conv2d_relu_avg_pool2d(X, params[0], params[1]);  // (n,20,13,13)
     Tensor *h2 = conv2d_relu_avg_pool2d(h1, params[2], params[3]); // (n,50,4,4)
@@ -64,7 +64,7 @@ Tensor *lenet(Tensor *X, Tensor *const params[]) {                 // X (n,1,28,
 
 // ## Training
 
-// The numbers in the comments are those of the book's five steps. No line here creates a thread.
+// The comments number the book's five steps. No line here creates a thread.
 // Each line only puts work on a device's queue and does not wait for it. So the devices compute
 // side by side, and only `allreduce` makes them wait for each other.
 void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],

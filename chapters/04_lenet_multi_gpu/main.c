@@ -21,7 +21,8 @@ struct Notebook {
 
 // ## One training step
 //
-// Each of k devices holds a copy of all parameters, a *replica*. All replicas start equal.
+// Each of k devices holds a copy of all parameters, a *replica*. All replicas start with the same
+// values.
 //
 // lenet.c:train_batch
 //
@@ -43,9 +44,9 @@ struct Notebook {
 //
 // The network is the book's LeNet: two convolutions, each with ReLU and average pooling, then two
 // fully connected layers. It is written from scratch, so that you can see what is copied to the
-// devices and what they exchange. The eight parameters are W1 (20,1,3,3), W2 (50,20,5,5), W3
-// (800,128) and W4 (128,10), each with a bias, 129,068 numbers in all. In the comments,
-// `(n,20,13,13)` means n images with 20 channels, 13 pixels high and wide.
+// devices and what they exchange. The eight parameters, 129,068 numbers in all, are W1 (20,1,3,3),
+// W2 (50,20,5,5), W3 (800,128) and W4 (128,10), each with a bias. In the comments, `(n,20,13,13)`
+// means n images with 20 channels of 13 x 13 pixels.
 //
 // lenet.c:lenet
 //
@@ -119,9 +120,10 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // different order can change the last digits of the sum, and two devices add up a minibatch in two
 // halves.
 //
-// So the order is part of the design. A CPU device adds up the images in pieces of 16. Then it adds
-// the pieces as a tree: it adds up the first half of them, then the second half, then both results.
-// Here each of two devices computes one branch of this tree, and the exchange adds the branches.
+// So the order of additions is part of the design. A CPU device adds up the images in pieces of 16.
+// Then it adds the pieces in a tree. It adds up the first half of them, then the second half, then
+// both results. Here each of the two devices computes one branch of this tree, and the exchange
+// adds the branches.
 //
 // main.c:ask_whether_equal
 //
@@ -131,7 +133,7 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // of the ten classes gets the probability 1/10. The gradients are products of such small weights,
 // so they change the parameters very little.
 //
-// (With other numbers of images, or on GPUs, expect differences in the last digits, which grow
+// (With a different number of images, or on GPUs, expect differences in the last digits that grow
 // during training.)
 //
 // Each step moves $2 (k-1)$ times the size of the gradients (chapter 2), regardless of the number
@@ -167,16 +169,15 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 
 // ## Is it faster?
 //
-// A step with a minibatch of B images takes the time to compute plus the time to exchange
-// gradients:
+// The time of a step with B images is the time to compute plus the time to exchange gradients:
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
 // Two CPU devices share the cores that one device had, so expect about the same time. On GPUs,
 // three things keep training from getting faster.
 //
-// *Reading images.* The book's two editions give the first two rows. In 2026 its authors measured
-// again, on RTX 4090 cards [@d2lneu]:
+// *Reading images.* The first two rows are from the book's two editions. In 2026 its authors
+// measured again, on RTX 4090 cards [@d2lneu]:
 //
 // | seconds per epoch                     | 1 GPU | 2 GPUs |
 // |---------------------------------------|------:|-------:|
@@ -186,18 +187,18 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
 // Even with the slowest step in the next table, the 235 steps of an epoch would take only half a
-// second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, and the second GPU
+// second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the second GPU
 // makes them longer. A minibatch of 256 images does not fill one GPU, so half of it takes more than
 // half the time, and the exchange is added to that.
 //
-// *Launches.* One step of 256 images in float32, without reading them (`tests/bench`):
+// *Launches.* One step of 256 images in float32, reading not included (`tests/bench`):
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// In our program, the two columns differ only in launching, which is a fifth of the step.
+// In our program, the two columns differ only in launching, which takes a fifth of the step.
 //
 // *The exchange.* We do not have two GPUs, so from here on times are modelled for a DGX with eight
 // A100 GPUs (see [How true is the clock?](../how_true.md)). One host launches the work of all GPUs.
@@ -209,11 +210,10 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // behind/modelled.c:print_modelled_epochs
 //
-// On two GPUs, an epoch takes a quarter less time than on one. From two to eight the time nearly
-// doubles, to 1.4 times that of one. "Launches alone" is how long an epoch would take if only the
-// host's launches and events took time. On one GPU that is a ninth of the epoch, on eight it is
-// nearly all of it. As a CUDA graph, eight GPUs take 0.148 s, more than half of it for the
-// exchange.
+// On two GPUs, an epoch takes a quarter less time than on one. From two GPUs to eight the time
+// nearly doubles, to 1.4 times the time on one. "Launches alone" is how long an epoch would take if
+// only the host's launches and events took time. On one GPU that is a ninth of the epoch, on eight
+// nearly all. As a CUDA graph, eight GPUs take 0.148 s, more than half of it for the exchange.
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
@@ -230,10 +230,10 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // So far all devices share one minibatch of 256 images, and eight GPUs get 32 each. This is *strong
 // scaling*. In *weak scaling* the minibatch grows with the number of devices. A larger minibatch
 // only adds computation to a step. The launches and the bytes of the exchange stay the same. The
-// table's last two columns have minibatches of 512 and 2,048 images, as a CUDA graph. With 2,048,
-// eight GPUs are 4.4 times as fast as one. If each GPU keeps 256 images, eight GPUs are 5.2 times
-// as fast as one. But larger minibatches mean fewer updates. Exercises 1 and 2 ask what that does
-// to the accuracy.
+// table's last two columns are for minibatches of 512 and 2,048 images, as a CUDA graph. With
+// 2,048, eight GPUs are 4.4 times as fast as one. In weak scaling, with 256 images on each GPU,
+// eight GPUs are 5.2 times as fast as one. But larger minibatches mean fewer updates. Exercises 1
+// and 2 ask what that does to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
@@ -243,8 +243,8 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // - Each device computes the gradients of its shard, `allreduce` sums them, and each device updates
 // its replica with the sum. Only gradients pass between devices.
-// - Apart from rounding, k devices compute the same updates as one. Only the time changes, and the
-// bytes that move.
+// - Apart from rounding, k devices compute the same updates as one. Only the time and the bytes
+// moved differ.
 // - LeNet is so small that more devices soon cost more time, in launches and the exchange, than
 // they save in computation. Larger minibatches and larger networks give them more to do (chapter
 // 5).
