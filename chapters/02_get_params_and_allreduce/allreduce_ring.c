@@ -48,8 +48,8 @@ static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *co
                           part.count * sizeof(float));
         if (received) launch(device, add, .y = mine, .x = arrived, .n = part.count);
     }
-    // No event says that the right neighbour has read the part. It needs none: only the whole sum
-    // overwrites the part, and the neighbour has to add it before there is a whole sum.
+    // No event is needed to show that the right neighbour has read the part. Only the whole sum
+    // overwrites the part, and there is no whole sum until the neighbour has added it.
 }
 
 void allreduce_ring(Tensor *const data[], int k) {

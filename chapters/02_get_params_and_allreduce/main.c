@@ -303,7 +303,7 @@ static void show_sharing(void) {
 // ## Exercises
 //
 // 1. Between two computers, each with four GPUs, there is a slow link. Write an allreduce that
-//    sends fewer bytes over that link than any of the four here.
+//    sends fewer bytes over that link than the star, the sharded method and the ring.
 // 2. Add recursive doubling and its formula. At distance 1, 2, 4, ... the two devices of each pair
 // send each other their sums so far. What if k is not a power of two?
 

@@ -87,7 +87,7 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // With your own sampler, shards may be unequal. Then let each process sum, and divide by the number
 // of rows in all processes:
 //
-//     n = torch.tensor(len(y))
+//     n = torch.tensor(len(y), device=y.device)
 //     dist.all_reduce(n)  # the rows of all processes
 //     loss = F.cross_entropy(model(X), y, reduction="sum")
 //     (loss * dist.get_world_size() / n).backward()  # DDP divides by the world size

@@ -116,7 +116,7 @@ Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
 // ## One device, then two
 //
 // The book trains twice, with minibatches of 256 images and a learning rate of 0.2, first on one
-// device, then on two. Both runs see the same minibatches in the same order.  Adding numbers in a
+// device, then on two. Both runs see the same minibatches in the same order. Adding numbers in a
 // different order can change the last digits of the sum, and two devices add up a minibatch in two
 // halves.
 //
@@ -186,8 +186,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // | PyTorch, 2026                         |  2.37 |   2.31 |
 // | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
-// Even with the slowest step in the next table, the 235 steps of an epoch would take only half a
-// second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the second GPU
+// Even with the slowest step in the next table, the 235 steps of an epoch would take only about half a second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the second GPU
 // makes them longer. A minibatch of 256 images does not fill one GPU, so half of it takes more than
 // half the time, and the exchange is added to that.
 //
@@ -200,7 +199,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // In our program, the two columns differ only in launching, which takes a fifth of the step.
 //
-// *The exchange.* We do not have two GPUs, so from here on times are modelled for a DGX with eight
+// *The exchange.* It adds copies and additions, and the host has to launch these, too. We do not have two GPUs, so from here on times are modelled for a DGX with eight
 // A100 GPUs (see [How true is the clock?](../how_true.md)). One host launches the work of all GPUs.
 // Each GPU needs 51 launches, however few images it has, and each one except the first needs 24
 // more, because 8 gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU,
