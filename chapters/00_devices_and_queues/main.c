@@ -2,37 +2,6 @@
 #include "common/book.h"
 #include "behind/behind.h"
 
-// ## Host, devices, queues
-//
-// The **host** is the computer's own processor and memory. Our program runs there, and the data set
-// is there. A **device** has its own memory and computes with what is in it. It is a GPU (`cuda:0`)
-// or, on a computer without one, a thread that stands in for a GPU (`cpu:0`). As in the book (*Dive
-// into Deep Learning*, "Automatic Parallelism"), `try_gpu(i)` returns device `i`. A **tensor** is
-// an array of numbers in the memory of one device.
-//
-// A **kernel** is a function that a device computes, such as a product of two matrices. The host
-// **launches** it: it appends the kernel and its arguments to the device's **queue** and continues
-// at once. The device takes one piece of work after the other from its queue, in order. On a GPU,
-// such a queue is a CUDA stream.
-//
-//     HOST                    QUEUE, done from left to right           DEVICE
-//
-//     launch, launch, ... --> [ mm ][ mm ][ mm ][ mm ] event ------> device 0, its memory
-//                                                        |                     |
-//                                          waits for it  |                     | copy (the ledger
-//                                                        v                     v counts its bytes)
-//     launch, launch, ... -->                          wait [ mm ] -> device 1, its memory
-//
-// Queues know nothing of each other, so devices work at the same time. If one device has to wait
-// for another, we use an **event**. An event is a point in a queue. It is reached when all work
-// before it is done, and another queue can be told to wait for it.
-//
-// `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see: with
-// `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. TensorFlow
-// reserves nearly all memory of all GPUs that it can see, unless you tell it otherwise. A program
-// of this book with k devices uses the first k GPUs that it can see, and only the memory that it
-// needs.
-
 enum { SIDE = 1024, PRODUCTS = 4 };
 
 struct Job {
@@ -42,6 +11,31 @@ struct Job {
     Event done[MAX_DEVICES]; // the end of each device's products
 };
 
+// ## Host, devices, queues
+//
+// The **host** is the computer's own processor and memory. Our program runs there, and the data set
+// is stored there. A **device** has its own memory and computes on the data in it. It is a GPU
+// (`cuda:0`) or, on a computer without one, a thread that stands in for a GPU (`cpu:0`). As in the
+// book (*Dive into Deep Learning*, "Automatic Parallelism"), `try_gpu(i)` returns device `i`. A
+// **tensor** is an array of numbers in the memory of one device.
+//
+// A **kernel** is a function that runs on a device, such as a product of two matrices. To
+// **launch** it, the host appends the kernel and its arguments to the device's **queue** and
+// continues without waiting. The device takes work from its queue one piece at a time, in order. On
+// a GPU, such a queue is a CUDA stream.
+//
+//     HOST                    QUEUE, done from left to right           DEVICE
+//
+//     launch, launch, ... --> [ mm ][ mm ][ mm ][ mm ] event ------> device 0, its memory
+//                                                        |                     |
+//                                          waits for it  |                     | copy (the ledger
+//                                                        v                     v counts its bytes)
+//     launch, launch, ... -->                          wait [ mm ] -> device 1, its memory
+//
+// Queues are independent of each other, so devices can work at the same time. If one device has to
+// wait for another, we use an **event**, a point in a queue. It is reached when all work before it
+// is done, and another queue can be told to wait for it.
+
 // ## To enqueue is not to compute
 //
 // `mm()` launches a product of two matrices and returns a tensor that has no values yet. It waits
@@ -49,16 +43,16 @@ struct Job {
 //
 // main.c:run
 //
-// If you read `Y` on the next line, you read it too early: the products have hardly begun. The next
-// function does not read. It asks whether an event behind the products has been reached, first at
-// once, and then after `synchronize()`, in which the host waits until the device's queues are
-// empty. (All numbers of the matrix are 1/1024. So each product is the same matrix again, and its
-// numbers add up to 1024.)
+// If you read `Y` on the next line, you read it too early, because the products have hardly begun.
+// The next function does not read `Y`. It asks at once whether an event behind the products has
+// been reached. It asks again after `synchronize()`, in which the host waits until the device's
+// queues are empty. (Every number in the matrix is 1/1024, so each product is the same matrix
+// again. Its numbers add up to 1024.)
 //
 // main.c:ask_too_early
 //
-// Functions that give values to the host wait by themselves: `tensor_read()`, `tensor_print()`,
-// `item()`. They are convenient, but the host enqueues nothing while it waits.
+// The functions that return values to the host wait by themselves (`tensor_read()`,
+// `tensor_print()`, `item()`). They are convenient, but the host enqueues nothing while it waits.
 
 static Tensor *run(Tensor *x) {
     Tensor *Y = x;
@@ -83,21 +77,20 @@ static void ask_too_early(Device *device, Tensor *x) {
 
 // ## How to time it
 //
-// If you read a clock, launch a kernel and read the clock again, you know how fast the host can
-// enqueue. To time the work itself, wait before each reading:
+// If you read a clock, launch a kernel and read the clock again, you have measured only how fast
+// the host can enqueue. To time the work itself, wait before each reading:
 //
 // main.c:time_by
 //
-// We have two clocks. One *measures* what this computer needs. CPU devices share its cores, so two
-// of them are no faster than one, and no two runs give the same times. The other clock is
-// *modelled*: a simulation goes through everything that the program enqueues and computes when each
-// kernel, copy and launch would finish on a machine that you need not own. Its times are the same
-// in every run. The machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs (`--machine`
-// chooses another).
+// We have two clocks. One *measures* the time on this computer. CPU devices share its cores, so two
+// of them are no faster than one. No two runs give the same times. The other clock is *modelled*. A
+// simulation follows everything that the program enqueues, and computes when each kernel, copy and
+// launch would finish on a machine that you need not own. Its times are the same in every run. The
+// machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs (`--machine` chooses another).
 //
 // behind/times.c:show_both_times
 //
-// Once the host has enqueued the products, it can do anything that does not need the result. From
+// Once the host has enqueued the products, it can do other work that does not need the result. From
 // here on, all times on this page are modelled.
 
 static void begin_steps(Job *job) {
@@ -122,19 +115,19 @@ static void on_device_0(Job *job) { run(job->X[0]); }
 //
 // main.c:side_by_side
 //
-// And here each device waits for an event in the queue of the one before it:
+// And here each device waits for an event in the previous device's queue:
 //
 // main.c:one_after_the_other
 //
-// Both functions launch the same kernels. A program that calls `synchronize()` after each device
-// has the same effect as the events, and so does one in which each device needs the result of the
-// device before it.
+// Both functions launch the same kernels. Calling `synchronize()` after each device also makes the
+// devices take turns, but then the host waits, too. The same happens in a program in which each
+// device needs the previous device's result.
 //
 // main.c:ask_how_long
 //
 // behind/times.c:show_ways
 //
-// ![The three rows of the table. Each lane is a queue, and each bar is a product of matrices. Side
+// ![The three rows of the table. Each lane is a queue, and each bar is a matrix product. Side
 // by side, the lanes are busy at the same time. One after the other, one device is idle while the
 // other works.](plots/00_devices_and_queues.png "Three timelines on one scale, in modelled
 // milliseconds, with four bars of work in each lane. On device 0 alone, and side by side on two
@@ -143,9 +136,9 @@ static void on_device_0(Job *job) { run(job->X[0]); }
 
 static Prediction ask_how_long(void) {
     return predict_first(
-        "Every device is a separate GPU and gets the four products that device 0 has alone. No "
-        "device waits for another. How many times as long as on device 0 alone does it take until "
-        "all devices are done?");
+        "Every device is a separate GPU and gets four products, as device 0 did alone. No device "
+        "waits for another. How many times as long does it take until all devices are done, "
+        "compared with device 0 alone?");
 }
 
 static void side_by_side(Job *job) {
@@ -184,18 +177,18 @@ static void compare_ways(Job *job) {
 
 // ## A copy counts
 //
-// A device computes only with what is in its own memory. `tensor_copy()` copies between two
-// devices, or between a device and the host. A copy is enqueued like a kernel, behind the work of
-// both sides, and the **ledger** counts the bytes that cross from each device to each other device.
-// Later chapters compare the ledger with their formulas.
+// A device computes only on data in its own memory. `tensor_copy()` copies between two
+// devices, or between a device and the host. A copy is enqueued like a kernel, behind the earlier
+// work of both sides. For each pair of devices, the **ledger** counts the bytes that cross from one
+// to the other. Later chapters compare the ledger with their formulas.
 //
 // We copy a result of `run()` to another device and to the host, and then only the sum of its
-// numbers. (The times are of the copies alone.)
+// numbers to the host. (The times include only the copies.)
 //
 // main.c:copy_and_count
 //
-// In a DGX A100, NVLink connects the GPUs with each other, and PCIe connects them with the host.
-// PCIe is slower. A copy of a single number still takes some microseconds, because it has to be
+// In a DGX A100, NVLink connects the GPUs to each other. PCIe, which is slower, connects them to
+// the host. Even a copy of a single number takes several microseconds, because it has to be
 // launched and the link has a latency.
 
 static void copy_and_count(Table *t, Device *to, const Tensor *original) {
@@ -218,19 +211,19 @@ static void copy_three_times(Job *job) {
 
 // ## Tape and arena
 //
-// If you want a gradient, each operation is recorded on the **tape** of its device. (In PyTorch,
-// the *autograd graph* is the tape.) `backward()` reads the tape from the end and launches, for
-// each operation, the kernels that compute its gradient.
+// If you want a gradient, each operation is recorded on the **tape** of its device. (PyTorch's
+// counterpart is the *autograd graph*.) `backward()` reads the tape from end to start. For each
+// operation, it launches the kernels that compute its gradient.
 //
-// The results of operations need memory, the same amount in each training step. It comes from the
-// device's **arena**. `begin_step()` forgets the tape and all results, and the next results take
-// the same memory again. So a step allocates nothing, and a result is valid until the next
+// The results of operations need the same amount of memory in each training step. This memory comes
+// from the device's **arena**. `begin_step()` discards the tape and all results, and the next
+// results reuse their memory. So a step allocates nothing, and a result is valid until the next
 // `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, live until
 // `tensor_free()`.
 //
 // main.c:take_two_steps
 //
-// (Each result begins at a multiple of 256 bytes, so even a single number takes 256 bytes.)
+// (Each result begins at a multiple of 256 bytes, so five short ones take 1,280.)
 
 static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
     const float *h_before = NULL;
@@ -246,25 +239,33 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
     }
 }
 
+// ## Which GPUs?
+//
+// `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see: with
+// `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. TensorFlow
+// reserves nearly all the memory of every GPU that it can see, unless you tell it otherwise. With k
+// devices, a program in this book uses the first k GPUs that it can see, and only the memory that
+// it needs.
+
 // ## Summary
 //
 // - The host enqueues. Each device works in the order of its queue, and all devices work at the
 //   same time.
-// - Events order one queue after another. Before its event is reached, a result is not there yet.
-//   But if you wait without need, devices are idle that could work side by side.
-// - The ledger counts the bytes that cross between devices. A copy takes time even if it is short.
-// - The tape remembers operations for `backward()`. The arena gives each step the same memory.
+// - An event makes one queue wait for another. Until its event is reached, a result is not ready.
+//   But if you wait without need, devices that could work side by side are idle.
+// - The ledger counts the bytes that cross between devices. Even a short copy takes time.
+// - The tape records operations for `backward()`. The arena gives each step the same memory.
 //
 // ## Questions
 //
 // 1. You read a clock, call `run()` and read the clock again. Which column of the table of times
 //    have you measured? What must you call before the second reading to measure the other?
-// 2. On a machine with four GPUs, others compute on GPU 0 and GPU 1. How do you start chapter 4 on
-//    the other two, and what does it call them? What happens with `CUDA_VISIBLE_DEVICES=4`?
+// 2. On a machine with four GPUs, other people are using GPU 0 and GPU 1. How do you start chapter
+//    4 on the other two, and what does it call them? What happens with `CUDA_VISIBLE_DEVICES=4`?
 // 3. You need the sum of a matrix on the host. You can copy the matrix and add there, or add on the
-//    device and copy the sum. How many bytes does each way move? The second moves a million times
-//    fewer: is its copy a million times faster?
-// 4. Run it with `--devices 8`. On the modelled machine each device is a separate GPU, and yet
+//    device and copy the sum. How many bytes does each method move? The second moves about a
+//    million times fewer. Is its copy a million times faster?
+// 4. Run the program with `--devices 8`. On the modelled machine each device is a separate GPU, but
 //    "side by side" takes a little longer than device 0 alone. Why?
 // 5. After step 2, may the program still print the `h` of step 1? What would it print?
 

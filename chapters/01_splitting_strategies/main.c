@@ -5,9 +5,9 @@
 
 // ## Three ways
 //
-// How can several devices share one step of training? As the book does (*Dive into Deep Learning*,
-// "Splitting the Problem"), we try it with LeNet, which has two convolutions and two fully
-// connected layers. This is LeNet on two devices, 0 and 1:
+// How can several devices share one step of training? As in the book (*Dive into Deep Learning*,
+// "Splitting the Problem"), we use LeNet, which has two convolutions and two fully connected
+// layers. This is LeNet on two devices, 0 and 1:
 //
 // ```
 //             across data          across layers     within layers
@@ -33,20 +33,21 @@
 //
 // strategy_data.c:sum_gradients
 //
-// Every device now has the same sum and makes the same update, so the copies of the network stay
-// equal. Such a sum is called an *allreduce*. If the gradients have N bytes, k-1 devices send N
-// bytes to device 0 and get N bytes back. So $2 (k-1) N$ bytes move, regardless of the size of the
-// minibatch. Chapter 2 has better ways to compute the sum.
+// Every device now has the same sums and applies the same update, so the copies of the network stay
+// equal. A sum that every device receives is called an *allreduce*. If the gradients take up N
+// bytes, each of k-1 devices sends N bytes to device 0 and gets N bytes back. So $2 (k-1) N$ bytes
+// move, regardless of the size of the minibatch. Chapter 2 has better methods.
 //
 // ## Across layers
 //
-// Each device has some consecutive layers, a *stage*. Only what crosses a boundary between stages
-// moves: activations (the outputs of layers) on the way forward, their gradients on the way back.
+// Each device has some consecutive layers, called a *stage*. Only data that crosses a boundary
+// between stages moves: activations (the outputs of layers) in the forward pass, and their
+// gradients in the backward pass.
 //
-// If the whole minibatch went through at once, only one device would work at a time. So it is cut
-// into m *microbatches*, which follow each other as on an assembly line. Here are three devices and
-// four microbatches, going forward (F) and backward (B). A dot is a beat in which the device is
-// idle:
+// If the whole minibatch went through in one piece, only one device would work at a time. So we cut
+// it into m *microbatches*, which follow each other as on an assembly line. Here are three devices
+// and four microbatches, going forward (F) and backward (B). A dot is a time slot in which the
+// device is idle:
 //
 // ```
 // device 0   F1 F2 F3 F4  .  .  .  . B4 B3 B2 B1
@@ -58,15 +59,16 @@
 //
 // strategy_pipeline.c:microbatch_backward
 //
-// One loop calls the first function for all microbatches, then another loop calls the second one.
-// This order is called *fill-drain*. Until a microbatch goes backward, its activations are kept.
-// The gradients of the microbatches add up in `grad`, so m does not change the result.
+// One loop calls the first function for all microbatches, and then another loop calls the second.
+// This order is called *fill-drain*. The activations of a microbatch are kept until it goes
+// backward. Its gradients are added to `grad`, so apart from rounding m does not change the result.
+// (`spread_label()` and `syncs` serve the timelines and the tables below.)
 //
 // ## Within layers
 //
 // Each device computes some of the channels (or units) of every layer. But each channel needs *all*
-// channels of the layer before it. So after each layer every device sends its channels to every
-// other device, which is called an *all-gather*:
+// channels of the previous layer. So after each layer, every device sends its channels to every
+// other device. This is called an *all-gather*:
 //
 // ```
 //           device 0                      device 1
@@ -80,21 +82,22 @@
 //
 // strategy_within.c:all_gather
 //
-// On the way back each device has only a share of the gradient of a layer's input, the share that
-// came through its own channels. A *reduce-scatter* sums these shares, each channel on the device
-// that computed it. (AlexNet was trained much like this in 2012, because one GPU had too little
-// memory.)
+// In the backward pass, each device has only the share of the input's gradient that came through
+// its own channels. A *reduce-scatter* sums these shares. Each channel is summed on the device that
+// computed it. (In 2012 AlexNet was split over two GPUs like this, in some of its layers, because
+// one GPU had too little memory.)
 //
 // ## The same step
 //
-// All three must give what one device gives: the same loss, the same gradients, and the same loss
-// after one update. The program stops if a difference is larger than rounding explains. (Where sums
-// are added up in another order, the last digits differ.)
+// All three must produce the same loss as one device, the same gradients, and the same loss after
+// one update. The program stops if a difference is larger than rounding can explain. (A different
+// order of addition changes the last digits. With k = 1, a pipeline still adds up four
+// microbatches.)
 //
 // behind/same_step.c:compare_steps_with_one_device
 //
-// There is an exception. Batch normalization, which LeNet does not have, computes means over the
-// minibatch. Shards and microbatches have other means (chapter 5).
+// Batch normalization, which LeNet does not have, is an exception. It computes means over the
+// minibatch, and shards and microbatches have different means (chapter 5).
 //
 // ## The bubble
 //
@@ -103,43 +106,46 @@
 //
 // $$\frac{k-1}{m+k-1}$$
 //
-// of the time, in the diagram for 2 of 6 beats in each direction. More microbatches make the bubble
-// smaller. But smaller pieces are computed less efficiently. And if stages are not equal, the
-// slowest one sets the pace, and the others wait for it with every microbatch.
+// of the time. In the diagram, this is 2 of 6 time slots in each direction. More microbatches make
+// the bubble smaller, but small microbatches are computed less efficiently. And if stages are not
+// equal, the slowest one sets the pace, and the others wait for it in every microbatch.
 //
 // The table compares the formula with steps on four devices. All times in this chapter are
-// *modelled*, for a server with eight A100 GPUs unless another machine is named (chapter 0). A
-// device counts as idle when it goes neither forward nor backward.
+// *modelled* (chapter 0), for a server with eight A100 GPUs unless another machine is named. A
+// device counts as idle when it computes neither forward nor backward.
 //
 // behind/pictures.c:show_bubbles
 //
-// Eight equal layers come close to the formula. The rest is sending and loading. AlexNet's four
-// stages are not equal, so it is idle for much longer. And more microbatches need not help: its
-// step is shorter with 4 than with 8, although more of it is bubble.
+// The idle time of eight equal layers is close to the formula. But with 8 microbatches their step
+// takes half the time of 1, not a third, because small pieces are computed less efficiently.
+// AlexNet's four stages are not equal, so with 8 microbatches its devices are idle for much longer.
+// More microbatches do not always help: set the figure below to 4 and to 8.
 //
-// ![Eight equal layers on four devices, with 1, 2 and 8 microbatches. The line fills at the left,
-// turns round in the middle and drains at the
-// right.](plots/01_splitting_strategies_bubble.png "Three timelines with a lane for each of four
-// devices. The bars form stairs down to device 3 while going forward, and stairs up again while
-// going backward. With one microbatch only one device works at a time; with eight the stairs are
-// short and the step takes less than half the time.")
+// ![Eight equal layers on four devices, with 1, 2 and 8 microbatches. The pipeline fills at the
+// left, turns back in the middle and drains at the right.](plots/01_splitting_strategies_bubble.png
+// "Three timelines with a lane for each of four devices. The bars form stairs down to device 3
+// while going forward, and stairs up again while going backward. With one microbatch only one
+// device works at a time; with eight the stairs are short and the step takes less than half the
+// time.")
 //
 // ## What each way costs
 //
-// That depends on where a network has its parameters, its work and its activations. We count work
+// The cost depends on which layers have the parameters, the work and the activations. We count work
 // in "mult-adds", multiplications that are each followed by an addition. All columns except
-// parameters are for one image.
+// "parameters" are for one image.
 //
 // behind/costs_of_a_step.c:print_network
 //
 // The second convolution has 90 % of the work, the first fully connected layer has 79 % of the
-// parameters, and the first convolution keeps 77 % of the activations. Many networks are like this.
+// parameters, and the first convolution keeps 77 % of the activations. In many convolutional
+// networks, these are in different layers, too.
 //
-// Now all three ways on four devices, in MB ($10^6$ bytes). The columns are the parameters (with
-// gradients) and activations of the fullest device, what moves in all, what goes into or out of one
-// device at most, and the largest share of the work. A *sync* is a point at which devices wait for
-// what others have computed: each allreduce, each all-gather, each reduce-scatter, and in a
-// pipeline each transfer (3 boundaries, 4 microbatches, 2 directions).
+// The next table shows all three strategies on four devices, with a minibatch of 256 images, in MB
+// ($10^6$ bytes). It has the parameters and the activations of the fullest device, both with the
+// gradients that are there at the same time. Then it has the bytes moved in total, the most that
+// enter or leave one device ("busiest link"), and the largest share of the work. A *sync* is a
+// point at which devices wait for others' results. Each allreduce, all-gather and reduce-scatter is
+// one, and in a pipeline each transfer (3 boundaries, 4 microbatches, 2 directions).
 //
 // main.c:ask_about_activations
 //
@@ -148,116 +154,122 @@
 // behind/costs_of_a_step.c:show_costs
 //
 // - *Across data* leaves a quarter of the activations on each device, moves the fewest bytes, and
-//   shares out the work evenly. But each device holds all parameters.
-// - *Across layers* cannot share out what is in one layer. The device with the first convolution
-//   keeps most of the activations, and the device with the second has 90 % of the work.
-// - *Within layers* divides parameters and work by four. But the gathered activations are on all
-//   devices, and more than eight times as many bytes move as across data. With twice the images it
-//   would be 17 times.
+//   divides the work evenly. But each device holds all parameters.
+// - *Across layers* cannot divide a single layer. The device with the first convolution keeps most
+//   of the activations, and the device with the second has 90 % of the work.
+// - *Within layers* divides parameters and work by four. But all devices hold the gathered
+//   activations, and it moves more than eight times as many bytes as across data (with twice the
+//   images, 17 times).
 //
-// None of them is much faster than one device, because LeNet's kernels are short, and more devices
-// need more launches (chapter 4). So the picture shows AlexNet.
+// Only the first is faster than one device, and not by much, because LeNet's kernels are short, and
+// more devices need more launches (chapter 4). So the next figure shows AlexNet.
 //
-// ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers
-// device 1 begins late, and device 0 waits for it in the middle. Within layers the devices exchange
-// after every layer. (Two GPUs share a link to the host, so one waits while the other loads its
-// images, dark grey.)](plots/01_splitting_strategies_timeline.png "Three timelines of one step,
-// with a lane for each of two devices. Across data, both compute in one piece and exchange once at
-// the end. Across layers, device 1 begins late and device 0 waits for it in the middle. Within
-// layers, both lanes are cut by short exchanges at every layer.")
+// ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers,
+// device 1 begins late, and device 0 waits for it in the middle. Within layers, the devices
+// exchange data after every layer. (Two GPUs share a link to the host, so one waits while the other
+// loads its images, shown in dark grey. Within layers, each device loads all
+// images.)](plots/01_splitting_strategies_timeline.png "Three timelines of one step, with a lane
+// for each of two devices. Across data, both compute in one piece and exchange once at the end.
+// Across layers, device 1 begins late and device 0 waits for it in the middle. Within layers, both
+// lanes are cut by short exchanges at every layer.")
 //
 // ## Larger networks, more devices
 //
-// AlexNet has many parameters, ResNet-18 has few parameters and large activations. Here they are on
-// eight devices, with 256 images of 224 x 224 pixels and 8 microbatches. "Both" is the most that
-// one device holds of parameters and activations together.
+// AlexNet has many parameters, while ResNet-18 has few parameters and large activations. The next
+// table shows them on eight devices, with 256 images of 224 x 224 pixels. Each pipeline has the
+// number of microbatches with which it is fastest. "Both" is the most that one device holds,
+// parameters and activations together.
 //
 // main.c:ask_about_stages
 //
 // behind/larger_networks.c:larger_networks
 //
-// On this machine splitting the data is fastest for both. AlexNet moves eight times as many bytes
-// across data as across layers. But on fast links bytes are cheap, and idle devices are not.
+// On this machine, splitting the data is fastest for both networks. AlexNet moves eight times as
+// many bytes across data as across layers. But on fast links, moving bytes costs less than idle
+// devices. Splitting ResNet-18 across or within its layers does not save memory either, because its
+// activations are not divided evenly.
 //
-// The next figure has up to 128 devices, on machines with fast and slow links. There our sum is a
-// poor choice. It is a *star*: device 0 receives the gradients of all others one after the other.
-// So there is a second curve, with the *ring* of chapter 2. In $2 (k-1)$ rounds each device sends a
-// k-th of the gradients to its right neighbour. That is less than twice the gradients for any k.
-// (Each copy and addition of the ring is modelled, as if the gradients were one vector.)
+// The next figure shows up to 128 devices, on machines with fast and slow links. There our
+// allreduce is a poor choice. It is a *star*, in which device 0 receives the gradients of all
+// others one after the other. So a second curve shows the *ring* of chapter 2. In each of $2 (k-1)$
+// rounds, each device sends 1/k of the gradients to its right neighbour. In total, it sends less
+// than twice the gradients for any k. (The model has each copy and addition of the ring, with all
+// gradients as one vector.)
 //
-// ![The time of a step on up to 128 devices. The dashed line is a k-th of the time of one device.
-// With the star, splitting the data leaves that line as soon as a host is full. With the ring it
-// stays nearer to it, except where AlexNet's gradients have to cross a slow
-// network.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below;
-// DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on
-// the horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
+// ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
+// the star, the time across data rises as soon as there are more devices than in one host. With the
+// ring, it follows the line for ResNet-18, and becomes flat for AlexNet, whose gradients are
+// larger.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
+// A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
+// horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
 // with a star falls with the dashed line until a host is full, then rises steeply. With a ring it
-// falls on for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at 8 or
-// 10 devices. Within layers is nearly flat or rises, and ends at 32.")
+// keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at
+// 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
 //
-// On the two machines with slow links, these are the fastest steps, and how many devices they take:
+// These are the fastest steps on the two machines with slow links, with their numbers of devices k:
 //
 // behind/larger_networks.c:many_devices
 //
 // With the star, a pipeline of AlexNet is faster than splitting the data on both machines. With the
-// ring this is left in one case, AlexNet on laptops. Its gradients have 244 MB, so each device
-// sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s. More devices do not help. Across layers
-// only 419 MB move in all, over seven boundaries. (On the P100, a pipeline is also faster on eight
-// devices, which are two hosts. But four devices in one host are faster than both.) ResNet-18 has
-// 47 MB of gradients, and splitting its data wins everywhere.
+// ring, this is still true on laptops. AlexNet's gradients take up 244 MB, so each device sends
+// nearly 489 MB, which takes 4.1 s at 0.118 GB/s. More devices do not help. Across layers, only 419
+// MB move in total, over seven boundaries. (On P100s, the pipeline on eight and the ring on four
+// are about equally fast.) ResNet-18 has 47 MB of gradients, and splitting its data with the ring
+// is fastest everywhere.
 //
 // ## Which one?
 //
-// *Why split the data?* Devices wait for each other once in a step. Their work is equal in any
-// network, and what moves does not grow with the minibatch. So larger minibatches can keep more
+// *Why split the data?* Devices wait for each other once per step. Their work is equal for any
+// network, and the bytes moved do not grow with the minibatch. So larger minibatches can keep more
 // devices busy.
 //
 // *When not?* Each device holds all parameters, so more devices do not allow a larger network. If a
 // network does not fit on one device, split it across or within its layers. Or let each device keep
-// only a part of the parameters and gather the rest when it needs them, which is called ZeRO
-// (chapter 9). If links are slow and gradients large, a pipeline can be faster. With batch
-// normalization, small shards change what is computed, unless devices share their means (chapter
-// 5). Large language models are trained in all three ways at once.
+// only a part of the parameters and gather the rest when it needs it. This is called ZeRO. If links
+// are slow and gradients large, a pipeline can be faster. With batch normalization, small shards
+// change the result, unless devices share their means (chapter 5). Large language models are
+// trained with all three strategies at once.
 
 // ## Summary
 //
 // - Training can be split across data, across layers or within layers. Apart from batch
 //   normalization, all three compute what one device computes.
-// - Across data, devices wait for each other once in a step, and what moves does not grow with the
-//   minibatch. But each device holds all parameters.
-// - Across layers, only what crosses a boundary moves. But stages are hardly ever equal, and the
+// - Across data, devices wait for each other once per step, and the bytes moved do not grow with
+//   the minibatch. But each device holds all parameters.
+// - Across layers, only data at the boundaries moves. But stages are hardly ever equal, and the
 //   bubble grows with their number.
 // - Within layers, parameters and work are divided evenly. But devices wait for each other twice
-//   per layer, and for convolutional networks most bytes move.
-// - So split the data if the network fits on one device, and with many devices do not sum on one.
+//   per layer, and convolutional networks move many bytes.
+// - So split the data if the network fits on one device, unless links are slow and gradients large.
+//   With many devices, do not compute the sum on one of them.
 //
 // ## Questions
 //
-// 1. Across layers on 4 devices, one device needs more than half of the memory for activations that
-//    one device alone needs. Why do more devices not help?
-// 2. You double the minibatch. In which of the three ways do the bytes that move between devices
-//    double, and in which do they stay the same? Why?
-// 3. With 8 microbatches, AlexNet's pipeline is idle for much more of the time than the formula
-//    says. Would 100 microbatches help?
-// 4. Across data on 4 devices, 1.55 MB go into LeNet's busiest device. How many would it be in a
+// 1. With LeNet across layers on 4 devices, one holds more than half of the activations that a
+//    single device would hold. Why do more devices not help?
+// 2. You double the minibatch. With which strategies do the bytes that move between devices double,
+//    and with which do they stay the same? Why?
+// 3. With 8 microbatches, AlexNet's pipeline is idle much longer than the formula says. Would 100
+//    microbatches help?
+// 4. Across data on 4 devices, 1.55 MB go into LeNet's busiest device. How many would it be with a
 //    ring?
-// 5. AlexNet on 8 devices moves many more bytes across data than across layers, and still its step
-//    is shorter across data. How can that be?
+// 5. AlexNet on 8 devices moves many more bytes across data than across layers, but its step is
+//    shorter across data. Why?
 
 // ## Exercises
 //
-// 1. Cut LeNet behind its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
-//    of the table change, and why does less move?
-// 2. Within layers: if a layer's weights are cut along their *inputs*, it needs only its own part
-//    of the layer before. Cut every second layer so. How many syncs remain?
+// 1. Cut LeNet after its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
+//    of the table change, and why do fewer bytes move?
+// 2. Within layers: if a layer's weights are cut along their *inputs*, each device needs only its
+//    own part of the previous layer. Cut every second layer like this. How many syncs remain?
 // 3. Across data, the gradients of the last layer are ready first. Exchange them while the others
 //    are still being computed (`when_grad_is_final()` of `autograd.h`). What does the timeline
 //    show?
-// 4. Split AlexNet's convolutions across data and its fully connected layers within layers. What
-//    moves per step, by the formulas? (Krizhevsky, "One weird trick for parallelizing convolutional
-//    neural networks", 2014.)
+// 4. Split AlexNet's convolutions across data and its fully connected layers within layers. How
+//    many bytes move per step, according to the formulas? (Krizhevsky, "One weird trick for
+//    parallelizing convolutional neural networks", 2014.)
 //
-// A pipeline that goes backward as soon as it can is exercise 2 of chapter 6.
+// Exercise 2 of chapter 6 is a pipeline that goes backward as soon as it can.
 
 // ## The program
 
@@ -265,8 +277,8 @@ static Prediction ask_about_activations(int k) {
     if (k != 4) return (Prediction){0};
     return predict_yes_no(
         "Across layers on 4 devices, each device has one of LeNet's four layers. Does the device "
-        "with the most activations need less than half of what one device needs that has all "
-        "layers?");
+        "with the most activations need less than half of what a single device with all layers "
+        "needs?");
 }
 
 static Prediction ask_about_bytes(int k) {
@@ -288,7 +300,7 @@ static Prediction ask_about_stages(void) {
         "ResNet-18 is cut into a pipeline of 8 stages; the largest has as little work as possible. "
         "Its first layer has 6.5 percent of the work, its eight residual blocks have 12.7, 12.7, "
         "9.9, 12.7, 9.9, 12.7, 9.9 and 12.7 percent, its last layer hardly any; none of them is "
-        "cut in two. How much of the work has the largest stage, in percent?");
+        "cut in two. What percentage of the work does the largest stage have?");
 }
 
 static void compare_larger_networks(void) {

@@ -11,9 +11,9 @@ static void place(Spread *s) {
             s->part[i][l] = (Range){0, s->network->layers[l].out};
 }
 
-// Every device has a copy of the whole network and some rows of the minibatch, its *shard*. It goes
-// forward and backward with them as if it were alone. The host enqueues this for one device after
-// the other, and the devices work at the same time.
+// Every device has a copy of the whole network and some rows of the minibatch, its *shard*. It runs
+// the forward and backward passes on them as if it were alone. The host enqueues this work for one
+// device after the other, and the devices work at the same time.
 void shard_gradients(Spread *s, const Tensor *X, const Tensor *y) {
     Range all_layers = {0, s->network->num_layers};
     spread_begin(s, s->k);
@@ -30,7 +30,7 @@ void shard_gradients(Spread *s, const Tensor *X, const Tensor *y) {
 }
 
 // Then the gradients are summed. Device 0 receives them from the others, adds them up and sends the
-// sums back. It adds in the order of the devices, so the bits are the same in every run.
+// sums back. It always adds in the same order, so the sums are bit-identical in every run.
 static void sum_gradients(Spread *s) {
     Event ready[MAX_DEVICES];
     for (int i = 0; i < s->k; i++) ready[i] = device_record(s->devices[i]);

@@ -47,7 +47,7 @@ static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
 }
 
 // Microbatch j goes forward through all stages. The first stage loads the images, and the last one
-// loads the labels. Every other input comes from the stage before.
+// loads the labels. Each later stage gets its input from the previous one.
 static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {
     Range rows = equal_range(X->shape[0], s->microbatches, j);
     for (int i = 0; i < s->k; i++) {
@@ -61,8 +61,8 @@ static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *
     }
 }
 
-// Going backward, it passes the stages in the opposite order. Each stage sends the gradient of its
-// input to the stage before, which continues from there.
+// It goes backward through the stages in reverse order. Each stage sends the gradient of its input
+// to the previous stage, which continues from there.
 static void microbatch_backward(Spread *s, int j, Passage *at) {
     label_microbatch("backward", j);
     backward(s->losses[j]);

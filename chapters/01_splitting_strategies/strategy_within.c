@@ -43,9 +43,9 @@ static Tensor *cut_columns(const Tensor *whole, Columns c) {
     return part;
 }
 
-// Device i has computed its channels of layer `l`, `parts[i]`. Afterwards `whole[i]` has all of
-// them, on every device. A part travels as one block, and `put_columns()` puts it in its place in
-// each image.
+// Device i has computed `parts[i]`, its channels of layer `l`. Afterwards, `whole[i]` on device i
+// has all channels. A part is sent as one block, and `put_columns()` writes each image's columns to
+// their place.
 static void all_gather(Spread *s, int l, Tensor *const parts[], Tensor *whole[]) {
     const Layer *layer = &s->network->layers[l];
     int n = parts[0]->shape[0], side = layer->sent_side;
@@ -130,7 +130,7 @@ static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     return out;
 }
 
-// Every device computes its own channels of a layer. Before the next layer, it gets all the others.
+// In each layer, every device computes its channels, then gets the others.
 static void forward_pass(Spread *s, Flow *f) {
     for (int l = 0; l < s->network->num_layers; l++) {
         spread_label("forward", s->network->layers[l].name);

@@ -281,31 +281,29 @@ static void show_sharing(void) {
 // - `get_params` gives each device its own copy of the parameters. `allreduce` gives each device
 //   the sum of a vector over all devices, and writes it into the tensors that you pass.
 // - All four methods move $2 (k-1) N$ bytes in total. In the star, all these bytes pass through
-// device 0.
-//   In the sharded method and in the ring, each device sends less than $2 N$.
+//   device 0. In the sharded method and in the ring, each device sends less than $2 N$.
 // - For long vectors the bytes of the busiest device matter most, and the sharded method and the
-// ring are best. For short vectors starts and steps matter most, and with many devices the tree is
-// best.
+//   ring are best. For short vectors starts and steps matter most, and with many devices the tree
+//   is best.
 // - After a step, all replicas must be bit-identical. Compare them to find silent mistakes.
 //
 // ## Questions
 //
 // 1. Why does `allreduce_book` not add `data[i]` to `data[0]` directly? What would two GPUs need in
-// order to manage without `received`?
+//    order to manage without `received`?
 // 2. After the first silent mistake, which device trains with which gradient? Why does a test of
-// the list of gradients not notice it?
+//    the list of gradients not notice it?
 // 3. On 16 devices, how many bytes does the busiest device send in the star, in the ring and in the
-// tree, in units of N?
+//    tree, in units of N?
 // 4. The ring's busiest device sends fewer bytes than the tree's. Why is the tree still the fastest
-// for 8 KiB on 1024
-//    devices?
+//    for 8 KiB on 1024 devices?
 
 // ## Exercises
 //
 // 1. Between two computers, each with four GPUs, there is a slow link. Write an allreduce that
 //    sends fewer bytes over that link than the star, the sharded method and the ring.
 // 2. Add recursive doubling and its formula. At distance 1, 2, 4, ... the two devices of each pair
-// send each other their sums so far. What if k is not a power of two?
+//    send each other their sums so far. What if k is not a power of two?
 
 // ## The program
 

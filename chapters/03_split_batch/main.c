@@ -144,7 +144,7 @@ static void split_a_matrix(void) {
 // ## Questions
 //
 // 1. A minibatch of 256 rows on 3 devices has shards of 86, 85 and 85 rows. If a device's time is
-// proportional to its number of rows, what is the speedup with 3 devices? And with 100?
+//    proportional to its number of rows, what is the speedup with 3 devices? And with 100?
 // 2. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
 //

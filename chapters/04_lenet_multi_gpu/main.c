@@ -186,9 +186,10 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // | PyTorch, 2026                         |  2.37 |   2.31 |
 // | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
-// Even with the slowest step in the next table, the 235 steps of an epoch would take only about half a second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the second GPU
-// makes them longer. A minibatch of 256 images does not fill one GPU, so half of it takes more than
-// half the time, and the exchange is added to that.
+// Even with the slowest step in the next table, the 235 steps of an epoch would take only about
+// half a second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the
+// second GPU makes them longer. A minibatch of 256 images does not fill one GPU, so half of it
+// takes more than half the time, and the exchange is added to that.
 //
 // *Launches.* One step of 256 images in float32, reading not included (`tests/bench`):
 //
@@ -199,11 +200,12 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // In our program, the two columns differ only in launching, which takes a fifth of the step.
 //
-// *The exchange.* It adds copies and additions, and the host has to launch these, too. We do not have two GPUs, so from here on times are modelled for a DGX with eight
-// A100 GPUs (see [How true is the clock?](../how_true.md)). One host launches the work of all GPUs.
-// Each GPU needs 51 launches, however few images it has, and each one except the first needs 24
-// more, because 8 gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU,
-// an epoch takes 0.228 s.
+// *The exchange.* It adds copies and additions, and the host has to launch these, too. We do not
+// have two GPUs, so from here on times are modelled for a DGX with eight A100 GPUs (see [How true
+// is the clock?](../how_true.md)). One host launches the work of all GPUs. Each GPU needs 51
+// launches, however few images it has, and each one except the first needs 24 more, because 8
+// gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU, an epoch takes
+// 0.228 s.
 //
 // main.c:ask_about_eight_gpus
 //
@@ -241,21 +243,21 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // ## Summary
 //
 // - Each device computes the gradients of its shard, `allreduce` sums them, and each device updates
-// its replica with the sum. Only gradients pass between devices.
+//   its replica with the sum. Only gradients pass between devices.
 // - Apart from rounding, k devices compute the same updates as one. Only the time and the bytes
-// moved differ.
+//   moved differ.
 // - LeNet is so small that more devices soon cost more time, in launches and the exchange, than
-// they save in computation. Larger minibatches and larger networks give them more to do (chapter
-// 5).
+//   they save in computation. Larger minibatches and larger networks give them more to do (chapter
+//   5).
 //
 // ## Questions
 //
 // 1. After step 5, must the devices send each other their parameters? Why, or why not?
 // 2. You double the minibatch to 512 images. How many bytes does a step then move between two
-// devices, and how many does an epoch move? Check it with `--batch-size 512 --epochs 1`.
+//    devices, and how many does an epoch move? Check it with `--batch-size 512 --epochs 1`.
 // 3. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
-// compared with the allreduce of `W3` (chapter 2)? What would you save with one buffer for all
-// eight gradients?
+//    compared with the allreduce of `W3` (chapter 2)? What would you save with one buffer for all
+//    eight gradients?
 //
 // ## Exercises
 //
