@@ -180,8 +180,7 @@ static Prediction ask_what_quarters_take(void) {
 // behind/bandwidth.c:show_bandwidth
 //
 // The first row was measured on CPU devices, which share one memory and have no links. The last row
-// is calculated with the formulas of NCCL, NVIDIA's library, which runs several rings at once and
-// adds data as they arrive.
+// is calculated with the formulas of NCCL, NVIDIA's library.
 //
 // ## Two silent mistakes
 //

@@ -23,7 +23,7 @@
 //
 // one_layer.c:gradient_of_sum
 //
-// Add all $g_i$, then divide once, by n. (In training, chapter 2's `allreduce` adds them.)
+// Add all $g_i$, then divide once, by n.
 //
 // main.c:sum_then_divide
 //
@@ -147,11 +147,6 @@ static void split_a_matrix(void) {
 //    proportional to its number of rows, what is the speedup with 3 devices? And with 100?
 // 2. Row r could go to device r mod k instead. Would training change? Would `split_batch()` become
 //    slower?
-//
-// ## Exercises
-//
-// A colleague averages averages, and all tests pass. Find a test that would fail (`make
-// exercise-03-1`).
 
 // ## The program
 

@@ -59,7 +59,7 @@ struct Notebook {
 // main.c:train
 //
 // For each minibatch, `train_epochs()` calls `step()`, and after each epoch it calls `accuracy()`,
-// which evaluates the network on device 0. (Exercise 4 uses all devices.)
+// which evaluates the network on device 0.
 //
 // main.c:step
 //
@@ -247,8 +247,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // - Apart from rounding, k devices compute the same updates as one. Only the time and the bytes
 //   moved differ.
 // - LeNet is so small that more devices soon cost more time, in launches and the exchange, than
-//   they save in computation. Larger minibatches and larger networks give them more to do (chapter
-//   5).
+//   they save in computation.
 //
 // ## Questions
 //
@@ -261,8 +260,7 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 //
 // ## Exercises
 //
-// These are the book's four exercises, each with a file for your code and a check (`make
-// exercise-04-1` to `make exercise-04-4`).
+// These are the book's four exercises, `make exercise-04-1` to `make exercise-04-4`.
 
 // ## The program
 
