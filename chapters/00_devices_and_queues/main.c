@@ -36,23 +36,23 @@ struct Job {
 // wait for another, we use an **event**, a point in a queue. It is reached when all work before it
 // is done, and another queue can be told to wait for it.
 
-// ## To enqueue is not to compute
+// ## Enqueuing is not computing
 //
-// `mm()` launches a product of two matrices and returns a tensor that has no values yet. It waits
-// for nothing. The book's `run()` launches several products, one after the other:
+// `mm()` launches a product of two matrices and returns a tensor that has no values yet. It does
+// not wait for the product. The book's `run()` launches several products, one after the other:
 //
 // main.c:run
 //
 // If you read `Y` on the next line, you read it too early, because the products have hardly begun.
-// The next function does not read `Y`. It asks at once whether an event behind the products has
-// been reached. It asks again after `synchronize()`, in which the host waits until the device's
-// queues are empty. (Every number in the matrix is 1/1024, so each product is the same matrix
-// again. Its numbers add up to 1024.)
+// The next function does not read `Y`. It asks at once whether an event enqueued after the products
+// has been reached. It asks again after `synchronize()`, which makes the host wait until the
+// device's queues are empty. (Every number in the 1024 x 1024 matrix is 1/1024, so each product is
+// the same matrix again. Its numbers add up to 1024.)
 //
 // main.c:ask_too_early
 //
-// The functions that return values to the host wait by themselves (`tensor_read()`,
-// `tensor_print()`, `item()`). They are convenient, but the host enqueues nothing while it waits.
+// Functions that return values to the host (`tensor_read()`, `tensor_print()`, `item()`) wait
+// automatically. They are convenient, but the host enqueues nothing while it waits.
 
 static Tensor *run(Tensor *x) {
     Tensor *Y = x;
@@ -119,9 +119,9 @@ static void on_device_0(Job *job) { run(job->X[0]); }
 //
 // main.c:one_after_the_other
 //
-// Both functions launch the same kernels. Calling `synchronize()` after each device also makes the
-// devices take turns, but then the host waits, too. The same happens in a program in which each
-// device needs the previous device's result.
+// Both functions launch the same kernels. Calling `synchronize()` after each `run()` would also
+// make the devices take turns, but then the host would wait, too. Devices also take turns if each
+// one needs the previous one's result.
 //
 // main.c:ask_how_long
 //
@@ -137,8 +137,8 @@ static void on_device_0(Job *job) { run(job->X[0]); }
 static Prediction ask_how_long(void) {
     return predict_first(
         "Every device is a separate GPU and gets four products, as device 0 did alone. No device "
-        "waits for another. How many times as long does it take until all devices are done, "
-        "compared with device 0 alone?");
+        "waits for another. How long does it take until all devices are done, as a multiple of "
+        "the time of device 0 alone?");
 }
 
 static void side_by_side(Job *job) {
@@ -178,11 +178,11 @@ static void compare_ways(Job *job) {
 // ## A copy counts
 //
 // A device computes only on data in its own memory. `tensor_copy()` copies between two
-// devices, or between a device and the host. A copy is enqueued like a kernel, behind the earlier
-// work of both sides. For each pair of devices, the **ledger** counts the bytes that cross from one
-// to the other. Later chapters compare the ledger with their formulas.
+// devices, or between a device and the host. Like a kernel, a copy is enqueued. It waits for the
+// earlier work on both sides. For each pair of devices, the **ledger** counts the bytes that cross
+// from one to the other. Later chapters compare the ledger with their formulas.
 //
-// We copy a result of `run()` to another device and to the host, and then only the sum of its
+// We copy the result of `run()` to another device and to the host, and then only the sum of its
 // numbers to the host. (The times include only the copies.)
 //
 // main.c:copy_and_count
@@ -211,8 +211,8 @@ static void copy_three_times(Job *job) {
 
 // ## Tape and arena
 //
-// If you want a gradient, each operation is recorded on the **tape** of its device. (PyTorch's
-// counterpart is the *autograd graph*.) `backward()` reads the tape from end to start. For each
+// If you need gradients, each operation is recorded on the **tape** of its device. (PyTorch's
+// counterpart is the *autograd graph*.) `backward()` goes through the tape in reverse. For each
 // operation, it launches the kernels that compute its gradient.
 //
 // The results of operations need the same amount of memory in each training step. This memory comes
@@ -223,7 +223,7 @@ static void copy_three_times(Job *job) {
 //
 // main.c:take_two_steps
 //
-// (Each result begins at a multiple of 256 bytes, so five short ones take 1,280.)
+// (Each result begins at a multiple of 256 bytes, so five small ones take 1,280.)
 
 static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
     const float *h_before = NULL;
@@ -241,7 +241,7 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 
 // ## Which GPUs?
 //
-// `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see: with
+// `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see. With
 // `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. TensorFlow
 // reserves nearly all the memory of every GPU that it can see, unless you tell it otherwise. With k
 // devices, a program in this book uses the first k GPUs that it can see, and only the memory that
@@ -251,8 +251,8 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 //
 // - The host enqueues. Each device works in the order of its queue, and all devices work at the
 //   same time.
-// - An event makes one queue wait for another. Until its event is reached, a result is not ready.
-//   But if you wait without need, devices that could work side by side are idle.
+// - An event makes one queue wait for another. A result is not ready until its event has been
+// reached. But unnecessary waits leave devices idle that could work side by side.
 // - The ledger counts the bytes that cross between devices. Even a short copy takes time.
 // - The tape records operations for `backward()`. The arena gives each step the same memory.
 //
@@ -263,8 +263,8 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 // 2. On a machine with four GPUs, other people are using GPU 0 and GPU 1. How do you start chapter
 //    4 on the other two, and what does it call them? What happens with `CUDA_VISIBLE_DEVICES=4`?
 // 3. You need the sum of a matrix on the host. You can copy the matrix and add there, or add on the
-//    device and copy the sum. How many bytes does each method move? The second moves about a
-//    million times fewer. Is its copy a million times faster?
+//    device and copy the sum. How many bytes does each method move? The second moves about one
+//    millionth of the bytes. Is its copy a million times faster?
 // 4. Run the program with `--devices 8`. On the modelled machine each device is a separate GPU, but
 //    "side by side" takes a little longer than device 0 alone. Why?
 // 5. After step 2, may the program still print the `h` of step 1? What would it print?

@@ -35,13 +35,13 @@
 //
 // Every device now has the same sums and applies the same update, so the copies of the network stay
 // equal. A sum that every device receives is called an *allreduce*. If the gradients take up N
-// bytes, each of k-1 devices sends N bytes to device 0 and gets N bytes back. So $2 (k-1) N$ bytes
-// move, regardless of the size of the minibatch. Chapter 2 has better methods.
+// bytes, each of the other k-1 devices sends N bytes to device 0 and gets N bytes back. So $2 (k-1)
+// N$ bytes move, regardless of the size of the minibatch. Chapter 2 has better methods.
 //
 // ## Across layers
 //
-// Each device has some consecutive layers, called a *stage*. Only data that crosses a boundary
-// between stages moves: activations (the outputs of layers) in the forward pass, and their
+// Each device holds some consecutive layers, which form a *stage*. Only data that crosses a
+// boundary between stages moves: activations (the outputs of layers) in the forward pass, and their
 // gradients in the backward pass.
 //
 // If the whole minibatch went through in one piece, only one device would work at a time. So we cut
@@ -61,8 +61,8 @@
 //
 // One loop calls the first function for all microbatches, and then another loop calls the second.
 // This order is called *fill-drain*. The activations of a microbatch are kept until it goes
-// backward. Its gradients are added to `grad`, so apart from rounding m does not change the result.
-// (`spread_label()` and `syncs` serve the timelines and the tables below.)
+// backward. Its gradients are added to `grad`, so m does not change the result, apart from
+// rounding. (`spread_label()` and `syncs` are for the timelines and tables below.)
 //
 // ## Within layers
 //
@@ -84,8 +84,8 @@
 //
 // In the backward pass, each device has only the share of the input's gradient that came through
 // its own channels. A *reduce-scatter* sums these shares. Each channel is summed on the device that
-// computed it. (In 2012 AlexNet was split over two GPUs like this, in some of its layers, because
-// one GPU had too little memory.)
+// computed it. (In 2012, AlexNet was split over two GPUs, because one had too little memory. They
+// exchanged channels like this in some layers.)
 //
 // ## The same step
 //
@@ -97,7 +97,8 @@
 // behind/same_step.c:compare_steps_with_one_device
 //
 // Batch normalization, which LeNet does not have, is an exception. It computes means over the
-// minibatch, and shards and microbatches have different means (chapter 5).
+// minibatch, and shards and microbatches have different means. Devices can share theirs (chapter
+// 5).
 //
 // ## The bubble
 //
@@ -107,19 +108,19 @@
 // $$\frac{k-1}{m+k-1}$$
 //
 // of the time. In the diagram, this is 2 of 6 time slots in each direction. More microbatches make
-// the bubble smaller, but small microbatches are computed less efficiently. And if stages are not
-// equal, the slowest one sets the pace, and the others wait for it in every microbatch.
+// the bubble smaller. But if stages are not equal, the slowest one sets the pace, and the others
+// wait for it in every microbatch.
 //
-// The table compares the formula with steps on four devices. All times in this chapter are
-// *modelled* (chapter 0), for a server with eight A100 GPUs unless another machine is named. A
-// device counts as idle when it computes neither forward nor backward.
+// The table compares the formula with steps on four devices (of AlexNet with 128 images). All times
+// in this chapter are *modelled* (chapter 0), for a server with eight A100 GPUs unless another
+// machine is named. A device counts as idle when it runs neither a forward nor a backward pass.
 //
 // behind/pictures.c:show_bubbles
 //
-// The idle time of eight equal layers is close to the formula. But with 8 microbatches their step
-// takes half the time of 1, not a third, because small pieces are computed less efficiently.
-// AlexNet's four stages are not equal, so with 8 microbatches its devices are idle for much longer.
-// More microbatches do not always help: set the figure below to 4 and to 8.
+// The idle time of eight equal layers is close to the formula. But their step takes half as long
+// with 8 microbatches as with 1, not a third, because small microbatches are computed less
+// efficiently. AlexNet's four stages are not equal, so its devices are idle for much longer. To see
+// that more microbatches do not always help, set the figure below to 4 and to 8.
 //
 // ![Eight equal layers on four devices, with 1, 2 and 8 microbatches. The pipeline fills at the
 // left, turns back in the middle and drains at the right.](plots/01_splitting_strategies_bubble.png
@@ -131,21 +132,20 @@
 // ## What each way costs
 //
 // The cost depends on which layers have the parameters, the work and the activations. We count work
-// in "mult-adds", multiplications that are each followed by an addition. All columns except
-// "parameters" are for one image.
+// in "mult-adds", each a multiplication followed by an addition. All columns except "parameters"
+// are for one image.
 //
 // behind/costs_of_a_step.c:print_network
 //
-// The second convolution has 90 % of the work, the first fully connected layer has 79 % of the
-// parameters, and the first convolution keeps 77 % of the activations. In many convolutional
-// networks, these are in different layers, too.
+// Most of the work, the parameters and the activations are in three different layers, as in many
+// convolutional networks.
 //
 // The next table shows all three strategies on four devices, with a minibatch of 256 images, in MB
-// ($10^6$ bytes). It has the parameters and the activations of the fullest device, both with the
-// gradients that are there at the same time. Then it has the bytes moved in total, the most that
-// enter or leave one device ("busiest link"), and the largest share of the work. A *sync* is a
-// point at which devices wait for others' results. Each allreduce, all-gather and reduce-scatter is
-// one, and in a pipeline each transfer (3 boundaries, 4 microbatches, 2 directions).
+// ($10^6$ bytes). Parameters and activations are the most that one device holds, with the gradients
+// that exist at the same time. Then come the bytes moved in total, the most that enter or leave one
+// device ("busiest link"), and the largest share of the work. A *sync* is a point at which devices
+// wait for others' results. Each allreduce, all-gather and reduce-scatter is one, and so is each
+// transfer in a pipeline (3 boundaries, 4 microbatches, 2 directions).
 //
 // main.c:ask_about_activations
 //
@@ -158,16 +158,16 @@
 // - *Across layers* cannot divide a single layer. The device with the first convolution keeps most
 //   of the activations, and the device with the second has 90 % of the work.
 // - *Within layers* divides parameters and work by four. But all devices hold the gathered
-//   activations, and it moves more than eight times as many bytes as across data (with twice the
-//   images, 17 times).
+//   activations, and more than eight times as many bytes move as across data (17 times with twice
+//   the images).
 //
-// Only the first is faster than one device, and not by much, because LeNet's kernels are short, and
-// more devices need more launches (chapter 4). So the next figure shows AlexNet.
+// Only splitting the data is faster than one device, and not by much, because LeNet's kernels are
+// short and more devices need more launches (chapter 4). So the next figure shows AlexNet.
 //
 // ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers,
 // device 1 begins late, and device 0 waits for it in the middle. Within layers, the devices
 // exchange data after every layer. (Two GPUs share a link to the host, so one waits while the other
-// loads its images, shown in dark grey. Within layers, each device loads all
+// loads its images (dark grey). Within layers, each device loads all
 // images.)](plots/01_splitting_strategies_timeline.png "Three timelines of one step, with a lane
 // for each of two devices. Across data, both compute in one piece and exchange once at the end.
 // Across layers, device 1 begins late and device 0 waits for it in the middle. Within layers, both
@@ -185,20 +185,19 @@
 // behind/larger_networks.c:larger_networks
 //
 // On this machine, splitting the data is fastest for both networks. AlexNet moves eight times as
-// many bytes across data as across layers. But on fast links, moving bytes costs less than idle
-// devices. Splitting ResNet-18 across or within its layers does not save memory either, because its
-// activations are not divided evenly.
+// many bytes across data as across layers. But on fast links, moving bytes costs less time than
+// leaving devices idle. Splitting ResNet-18 across or within its layers does not even save memory,
+// because its activations are not divided evenly.
 //
-// The next figure shows up to 128 devices, on machines with fast and slow links. There our
-// allreduce is a poor choice. It is a *star*, in which device 0 receives the gradients of all
-// others one after the other. So a second curve shows the *ring* of chapter 2. In each of $2 (k-1)$
-// rounds, each device sends 1/k of the gradients to its right neighbour. In total, it sends less
-// than twice the gradients for any k. (The model has each copy and addition of the ring, with all
-// gradients as one vector.)
+// The next figure shows up to 128 devices, on machines with fast and slow links. With many devices,
+// our allreduce is a poor choice. It is a *star*, in which device 0 receives all other gradients
+// one after the other. So a second curve shows the *ring* of chapter 2. In each of $2 (k-1)$
+// rounds, each device sends 1/k of the gradients to its right neighbour. In total, each device
+// sends less than twice the size of the gradients, for any k.
 //
 // ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
 // the star, the time across data rises as soon as there are more devices than in one host. With the
-// ring, it follows the line for ResNet-18, and becomes flat for AlexNet, whose gradients are
+// ring, it follows the dashed line for ResNet-18 and becomes flat for AlexNet, whose gradients are
 // larger.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
 // A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
 // horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
@@ -206,16 +205,16 @@
 // keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at
 // 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
 //
-// These are the fastest steps on the two machines with slow links, with their numbers of devices k:
+// These are the fastest steps on the two machines with slow links, each with its number of devices
+// k:
 //
 // behind/larger_networks.c:many_devices
 //
 // With the star, a pipeline of AlexNet is faster than splitting the data on both machines. With the
-// ring, this is still true on laptops. AlexNet's gradients take up 244 MB, so each device sends
-// nearly 489 MB, which takes 4.1 s at 0.118 GB/s. More devices do not help. Across layers, only 419
-// MB move in total, over seven boundaries. (On P100s, the pipeline on eight and the ring on four
-// are about equally fast.) ResNet-18 has 47 MB of gradients, and splitting its data with the ring
-// is fastest everywhere.
+// ring, this is still true on laptops, while on P100s the two are about equally fast. AlexNet's
+// gradients take up 244 MB, so each device sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s.
+// More devices do not help. Across layers, only 419 MB move in total, over seven boundaries.
+// ResNet-18 has 47 MB of gradients, and splitting its data with the ring is fastest everywhere.
 //
 // ## Which one?
 //
@@ -223,17 +222,15 @@
 // network, and the bytes moved do not grow with the minibatch. So larger minibatches can keep more
 // devices busy.
 //
-// *When not?* Each device holds all parameters, so more devices do not allow a larger network. If a
-// network does not fit on one device, split it across or within its layers. Or let each device keep
-// only a part of the parameters and gather the rest when it needs it. This is called ZeRO. If links
-// are slow and gradients large, a pipeline can be faster. With batch normalization, small shards
-// change the result, unless devices share their means (chapter 5). Large language models are
-// trained with all three strategies at once.
+// *When not?* If the network does not fit on one device, split it across or within its layers. Or
+// let each device keep only a part of the parameters and gather the rest when needed (*ZeRO*). If
+// links are slow and gradients large, a pipeline can be faster.  Large language models are trained
+// with all three strategies at once.
 
 // ## Summary
 //
-// - Training can be split across data, across layers or within layers. Apart from batch
-//   normalization, all three compute what one device computes.
+// - Apart from batch normalization, splitting across data, across layers or within layers computes
+// what one device computes.
 // - Across data, devices wait for each other once per step, and the bytes moved do not grow with
 //   the minibatch. But each device holds all parameters.
 // - Across layers, only data at the boundaries moves. But stages are hardly ever equal, and the
@@ -251,8 +248,8 @@
 //    and with which do they stay the same? Why?
 // 3. With 8 microbatches, AlexNet's pipeline is idle much longer than the formula says. Would 100
 //    microbatches help?
-// 4. Across data on 4 devices, 1.55 MB go into LeNet's busiest device. How many would it be with a
-//    ring?
+// 4. Across data on 4 devices, 1.55 MB go into LeNet's busiest device. How many MB would it be with
+// a ring?
 // 5. AlexNet on 8 devices moves many more bytes across data than across layers, but its step is
 //    shorter across data. Why?
 
@@ -260,7 +257,7 @@
 //
 // 1. Cut LeNet after its convolutions instead (`place()` in `strategy_pipeline.c`). Which columns
 //    of the table change, and why do fewer bytes move?
-// 2. Within layers: if a layer's weights are cut along their *inputs*, each device needs only its
+// 2. If, within layers, a layer's weights are cut along their *inputs*, each device needs only its
 //    own part of the previous layer. Cut every second layer like this. How many syncs remain?
 // 3. Across data, the gradients of the last layer are ready first. Exchange them while the others
 //    are still being computed (`when_grad_is_final()` of `autograd.h`). What does the timeline

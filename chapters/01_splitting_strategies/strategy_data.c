@@ -12,8 +12,8 @@ static void place(Spread *s) {
 }
 
 // Every device has a copy of the whole network and some rows of the minibatch, its *shard*. It runs
-// the forward and backward passes on them as if it were alone. The host enqueues this work for one
-// device after the other, and the devices work at the same time.
+// the forward and backward passes on them as if it were alone. The host only enqueues this work, so
+// the devices work at the same time.
 void shard_gradients(Spread *s, const Tensor *X, const Tensor *y) {
     Range all_layers = {0, s->network->num_layers};
     spread_begin(s, s->k);

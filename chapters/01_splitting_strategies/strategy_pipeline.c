@@ -61,7 +61,7 @@ static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *
     }
 }
 
-// It goes backward through the stages in reverse order. Each stage sends the gradient of its input
+// Then it goes backward through the stages. Each stage sends the gradient of its input
 // to the previous stage, which continues from there.
 static void microbatch_backward(Spread *s, int j, Passage *at) {
     label_microbatch("backward", j);

@@ -130,7 +130,7 @@ static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     return out;
 }
 
-// In each layer, every device computes its channels, then gets the others.
+//
 static void forward_pass(Spread *s, Flow *f) {
     for (int l = 0; l < s->network->num_layers; l++) {
         spread_label("forward", s->network->layers[l].name);
