@@ -252,7 +252,7 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 // - The host enqueues. Each device works in the order of its queue, and all devices work at the
 //   same time.
 // - An event makes one queue wait for another. A result is not ready until its event has been
-// reached. But unnecessary waits leave devices idle that could work side by side.
+//   reached. But unnecessary waits leave devices idle that could work side by side.
 // - The ledger counts the bytes that cross between devices. Even a short copy takes time.
 // - The tape records operations for `backward()`. The arena gives each step the same memory.
 //

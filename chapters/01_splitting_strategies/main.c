@@ -230,7 +230,7 @@
 // ## Summary
 //
 // - Apart from batch normalization, splitting across data, across layers or within layers computes
-// what one device computes.
+//   what one device computes.
 // - Across data, devices wait for each other once per step, and the bytes moved do not grow with
 //   the minibatch. But each device holds all parameters.
 // - Across layers, only data at the boundaries moves. But stages are hardly ever equal, and the
@@ -249,7 +249,7 @@
 // 3. With 8 microbatches, AlexNet's pipeline is idle much longer than the formula says. Would 100
 //    microbatches help?
 // 4. Across data on 4 devices, 1.55 MB go into LeNet's busiest device. How many MB would it be with
-// a ring?
+//    a ring?
 // 5. AlexNet on 8 devices moves many more bytes across data than across layers, but its step is
 //    shorter across data. Why?
 
