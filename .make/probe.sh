@@ -269,6 +269,11 @@ case " $FOR " in
     command -v chromium >/dev/null 2>&1 || lacking "chromium (package chromium)" chromium required
     ;;
 esac
+case " $FOR " in
+*' lab-sheets '*) # with a wider font, two sheets are longer than a page
+    fc-list 2>/dev/null | grep -q 'Liberation Serif' || lacking "Liberation Serif (package fonts-liberation)" fonts-liberation
+    ;;
+esac
 
 echo "$empty" >"$work/probe.c"
 if [ -z "$bare" ] && clang --target=wasm32-wasi --sysroot=/usr -msimd128 -o "$work/probe.wasm" "$work/probe.c" \
