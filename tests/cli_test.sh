@@ -172,7 +172,7 @@ train --epochs 2
 expect_good
 expect_curves plots/$name.csv '1,1 1,2 2,1 2,2'
 expect_pictures
-expect [ "$(find plots -type f | wc -l)" -eq $((4 + ${gnuplot:+2}+0)) ]
+expect [ "$(find plots -type f | wc -l)" -eq $((5 + ${gnuplot:+2}+0)) ]
 cp plots/${name}_predictions.png ../whole.png
 verdict "without --devices: both runs, curves and pictures, and nothing else"
 
