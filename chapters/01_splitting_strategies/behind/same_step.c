@@ -26,42 +26,33 @@ static void step_free(Step *step, const Network *network) {
     for (int p = 0; p < num_params(network); p++) free(step->grads[p]);
 }
 
-// If an update makes the loss much larger (or NaN), it enlarges differences by rounding as much,
-// and the comparison would fail for no good reason.
-static void refuse_large_lr(const Problem *problem, const Step *step) {
-    int n = problem->X->shape[0];
-    if (!(step->next_loss <= 10 * step->loss))
-        die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
-            (double)problem->lr, step->loss / n, step->next_loss / n);
-}
-
-// The largest difference: of a loss, as a part of it; of a gradient, as a part of its largest
-// number. NaN if there is one.
-static double difference_of(const Problem *problem, const Step *step, const Step *one) {
-    double worst = fabs(step->loss / one->loss - 1) + fabs(step->next_loss / one->next_loss - 1);
-    for (int p = 0; p < num_params(problem->network); p++) {
-        double difference =
-            relative_difference(step->grads[p], one->grads[p], NULL, numel(problem->params[p]));
-        if (isnan(difference) || difference > worst) worst = difference;
-    }
-    return worst;
-}
-
-// "exact", "1e-07", or "-" if the network has too few layers for k devices; free() it.
+// A cell of the table, to be freed: the largest difference, such as "1e-07" or "exact", or "-" if
+// the network has too few layers for k devices. A loss's difference is measured against the loss,
+// and a gradient's against its largest number.
 static char *compare(const Problem *problem, const Strategy *strategy, int k, const Step *one) {
     if (!problem_fits(problem, strategy, k)) return xstrdup("-");
     Step step = take_step(problem, strategy, k);
-    double difference = difference_of(problem, &step, one);
+    double worst = fabs(step.loss / one->loss - 1) + fabs(step.next_loss / one->next_loss - 1);
+    for (int p = 0; p < num_params(problem->network); p++) {
+        double difference =
+            relative_difference(step.grads[p], one->grads[p], NULL, numel(problem->params[p]));
+        if (isnan(difference) || difference > worst) worst = difference;
+    }
     step_free(&step, problem->network);
-    if (!(difference <= 1e-5))
+    if (!(worst <= 1e-5))
         die("a bug: please report it", "%s, k = %d: a loss or a gradient differs by %g",
-            strategy->name, k, difference);
-    return difference > 0 ? xprintf("%.0e", difference) : xstrdup("exact");
+            strategy->name, k, worst);
+    return worst > 0 ? xprintf("%.0e", worst) : xstrdup("exact");
 }
 
 void compare_steps_with_one_device(const Problem *problem, const int ks[], int n) {
     Step one = take_step(problem, &across_data, 1);
-    refuse_large_lr(problem, &one);
+    int rows = problem->X->shape[0];
+    // If an update makes the loss much larger (or NaN), it enlarges differences by rounding as
+    // much, and the comparison would fail for no good reason.
+    if (!(one.next_loss <= 10 * one.loss))
+        die("start again with a smaller --lr", "one update with lr %g takes the loss from %g to %g",
+            (double)problem->lr, one.loss / rows, one.next_loss / rows);
     printf("  difference from one device");
     for (int j = 0; j < n; j++) printf("%8s%2d", "k =", ks[j]);
     for (int i = 0; i < NUM_STRATEGIES; i++) {
