@@ -72,10 +72,4 @@ static double syncs(const Network *network, int k, int m) {
     return k > 1;
 }
 
-const Strategy across_data = {
-    .name = "across data",
-    .place = place,
-    .gradients = gradients,
-    .bytes_moved = bytes_moved,
-    .syncs = syncs,
-};
+const Strategy across_data = {"across data", place, gradients, bytes_moved, syncs};

@@ -106,10 +106,4 @@ static double syncs(const Network *network, int k, int m) {
     return 2.0 * (k - 1) * m;
 }
 
-const Strategy across_layers = {
-    .name = "across layers",
-    .place = place,
-    .gradients = gradients,
-    .bytes_moved = bytes_moved,
-    .syncs = syncs,
-};
+const Strategy across_layers = {"across layers", place, gradients, bytes_moved, syncs};

@@ -212,10 +212,4 @@ static double syncs(const Network *network, int k, int m) {
     return k > 1 ? 2.0 * senders - 1 : 0;
 }
 
-const Strategy within_layers = {
-    .name = "within layers",
-    .place = place,
-    .gradients = gradients,
-    .bytes_moved = bytes_moved,
-    .syncs = syncs,
-};
+const Strategy within_layers = {"within layers", place, gradients, bytes_moved, syncs};
