@@ -70,17 +70,17 @@ Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k) 
                        problem->microbatches);
 }
 
-void problem_step(const Problem *problem, Spread *s) {
+double problem_step(const Problem *problem, Spread *s) {
+    synchronize_all();
+    double begin = modelled_seconds();
     spread_step(s, problem->X, problem->y, problem->lr);
+    synchronize_all();
+    return modelled_seconds() - begin;
 }
 
 double modelled_step(const Problem *problem, const Strategy *strategy, int k) {
     Spread *s = problem_spread(problem, strategy, k);
-    synchronize_all();
-    double begin = modelled_seconds();
-    problem_step(problem, s);
-    synchronize_all();
-    double seconds = modelled_seconds() - begin;
+    double seconds = problem_step(problem, s);
     spread_close(s);
     arena_close(); // the next network has activations of other sizes
     return seconds;

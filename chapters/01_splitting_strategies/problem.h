@@ -32,10 +32,11 @@ bool problem_fits(const Problem *problem, const Strategy *strategy, int k);
 // The network spread over the devices 0..k-1, which share the cores; for spread_close().
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k);
 
-// One step of training with the minibatch. Enqueued, not waited for.
-void problem_step(const Problem *problem, Spread *s);
+// One step of training with the minibatch. Returns the seconds that it takes on the machine of the
+// modelled clock, NAN without one.
+double problem_step(const Problem *problem, Spread *s);
 
-// Seconds that a step of a problem_to_model() takes on the machine of the modelled clock.
+// The same on k devices that are there for this step alone, for a problem_to_model().
 double modelled_step(const Problem *problem, const Strategy *strategy, int k);
 
 #endif

@@ -15,7 +15,7 @@ Recorded record_step(const Problem *problem, const Strategy *strategy, int k) {
     Spread *s = problem_spread(problem, strategy, k);
     memcpy(r.devices, s->devices, sizeof r.devices);
     trace_begin_models();
-    problem_step(problem, s);
+    spread_step(s, problem->X, problem->y, problem->lr);
     free(trace_end(&none)); // nothing was computed
     r.spans = trace_modelled(&r.count);
     spread_close(s);
