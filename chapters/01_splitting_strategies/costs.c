@@ -23,7 +23,7 @@ int most_devices(const Strategy *strategy, const Network *network) {
 // For each number of stages and each place to cut, the best that the layers before that place can
 // do: the largest stage, and where its last stage begins. Each line of the table comes from the one
 // before it.
-void stages_of(const Network *network, int k, int first[]) {
+double stages_of(const Network *network, int k, int first[]) {
     int n = network->num_layers, begin[MAX_LAYERS + 1][MAX_LAYERS + 1];
     double best[MAX_LAYERS + 1][MAX_LAYERS + 1]; // [stages][layers]
     CHECK(k >= 1 && k <= network_pieces(network), "a stage has at least one layer");
@@ -43,62 +43,43 @@ void stages_of(const Network *network, int k, int first[]) {
         }
     first[k] = n;
     for (int stages = k; stages > 0; stages--) first[stages - 1] = begin[stages][first[stages]];
+    return best[k][n];
 }
 
 // ---- memory and work -------------------------------------------------------------------------
 
 static double larger_part(int n, int k) { return equal_range(n, k, 0).count; }
 
-static Memory memory_for(double params, double activations) {
-    return (Memory){params * sizeof(float), activations * sizeof(float),
-                    (params + activations) * sizeof(float)};
-}
-
-// The gradient of what an operation computed is there until it has been passed on: backward, the
-// gradients of two operations at a time.
-static double gradients_at_once(const Layer *layer) {
-    return 2.0 * layer->out * layer->side * layer->side;
-}
-
-// A pipeline's stage, of n rows that go through `at_once` at a time. All have gone forward before
-// the first goes back, so the outputs of all n are kept, but only some have gradients. What arrives
-// from the stage before is kept too, and so is its gradient.
-static Memory stage_memory(const Network *network, int first, int end, int n, int at_once) {
+// Of a device with some layers, or, within layers, with the larger part of the channels of each,
+// and all channels after each gather. What comes from other devices is kept with its gradient.
+// Backward, the gradients of two operations exist at a time: each is kept until it has been passed
+// on. In a pipeline, all rows have gone forward before the first goes back, so the outputs of all
+// are kept. But only the rows that go through `at_once` have gradients.
+static Memory device_memory(const Network *network, int first, int end, int within_k, int rows,
+                            int at_once) {
     double image = (double)network->channels * network->side * network->side;
     double kept = first == 0 ? image : 2 * layer_sent(&network->layers[first - 1]);
     double params = 0, gradients = 0;
     for (int l = first; l < end; l++) {
-        params += 2 * layer_params(&network->layers[l]);
-        kept += layer_kept(&network->layers[l]);
-        gradients = fmax(gradients, gradients_at_once(&network->layers[l]));
-    }
-    return memory_for(params, n * kept + at_once * gradients);
-}
-
-// Device 0 has the larger part of the channels of each layer, and all channels after each gather,
-// with their gradient.
-static Memory memory_within(const Network *network, int k, int n) {
-    double params = 0, kept = (double)network->channels * network->side * network->side;
-    double gradients = 0;
-    for (int l = 0; l < network->num_layers; l++) {
         const Layer *layer = &network->layers[l];
-        double share = larger_part(layer->out, k) / layer->out;
+        double share = within_k ? larger_part(layer->out, within_k) / layer->out : 1;
         params += 2 * layer_params(layer) * share;
-        kept += layer_kept(layer) * share + 2 * layer_sent(layer);
-        gradients = fmax(gradients, gradients_at_once(layer) * share);
+        kept += layer_kept(layer) * share + (within_k ? 2 * layer_sent(layer) : 0);
+        gradients = fmax(gradients, 2 * share * layer->out * layer->side * layer->side);
     }
-    return memory_for(params, n * (kept + gradients));
+    double activations = rows * kept + at_once * gradients;
+    return (Memory){params * sizeof(float), activations * sizeof(float),
+                    (params + activations) * sizeof(float)};
 }
 
 Memory memory_of(const Strategy *strategy, const Network *network, int k, int n, int m) {
-    int first[MAX_LAYERS + 1], rows = (int)larger_part(n, k);
-    if (is(strategy, &within_layers)) return memory_within(network, k, n);
-    if (is(strategy, &across_data))
-        return stage_memory(network, 0, network->num_layers, rows, rows);
+    int first[MAX_LAYERS + 1], all = network->num_layers, rows = (int)larger_part(n, k);
+    if (is(strategy, &within_layers)) return device_memory(network, 0, all, k, n, n);
+    if (is(strategy, &across_data)) return device_memory(network, 0, all, 0, rows, rows);
     Memory most = {0};
     stages_of(network, k, first);
     for (int i = 0; i < k; i++) {
-        Memory stage = stage_memory(network, first[i], first[i + 1], n, (int)larger_part(n, m));
+        Memory stage = device_memory(network, first[i], first[i + 1], 0, n, (int)larger_part(n, m));
         most.params = fmax(most.params, stage.params);
         most.activations = fmax(most.activations, stage.activations);
         most.both = fmax(most.both, stage.both);
@@ -106,24 +87,14 @@ Memory memory_of(const Strategy *strategy, const Network *network, int k, int n,
     return most;
 }
 
-static double stage_macs(const Network *network, int first, int end) {
-    double macs = 0;
-    for (int l = first; l < end; l++) macs += layer_macs(&network->layers[l]);
-    return macs;
-}
-
 double busiest_share(const Strategy *strategy, const Network *network, int k, int n) {
     int first[MAX_LAYERS + 1];
     double most = 0;
     if (is(strategy, &across_data)) return larger_part(n, k) / n;
-    if (is(strategy, &across_layers)) {
-        stages_of(network, k, first);
-        for (int i = 0; i < k; i++) most = fmax(most, stage_macs(network, first[i], first[i + 1]));
-    } else {
-        for (int l = 0; l < network->num_layers; l++) {
-            const Layer *layer = &network->layers[l];
-            most += layer_macs(layer) * larger_part(layer->out, k) / layer->out;
-        }
+    if (is(strategy, &across_layers)) return stages_of(network, k, first) / network_macs(network);
+    for (int l = 0; l < network->num_layers; l++) {
+        const Layer *layer = &network->layers[l];
+        most += layer_macs(layer) * larger_part(layer->out, k) / layer->out;
     }
     return most / network_macs(network);
 }

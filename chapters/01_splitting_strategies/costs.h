@@ -8,8 +8,8 @@
 static inline double megabytes(double bytes) { return bytes / 1e6; }
 
 // The network in k stages of whole layers, so that the largest stage has as little work as can be:
-// stage s is layers first[s] .. first[s+1] - 1. At most network_pieces() stages.
-void stages_of(const Network *network, int k, int first[]);
+// stage s is layers first[s] .. first[s+1] - 1. At most network_pieces() stages. Returns that work.
+double stages_of(const Network *network, int k, int first[]);
 int network_pieces(const Network *network); // into which it can be cut
 
 // A pipeline has no more devices than there are pieces. Within layers, more devices than channels
