@@ -21,8 +21,6 @@ Spread *spread_open(const Network *network, Tensor *const params[], const Strate
     s->k = k;
     s->microbatches = microbatches;
     memcpy(s->devices, devices, sizeof(Device *) * (size_t)k);
-    s->part = xcalloc((size_t)k, sizeof *s->part);
-    s->params = xcalloc((size_t)k, sizeof *s->params);
     s->arrived = xcalloc((size_t)k * (size_t)k, sizeof *s->arrived);
     strategy->place(s);
     for (int i = 0; i < k; i++)
@@ -36,8 +34,6 @@ Spread *spread_open(const Network *network, Tensor *const params[], const Strate
 void spread_close(Spread *s) {
     for (int i = 0; i < s->k; i++)
         for (int p = 0; p < num_params(s->network); p++) tensor_free(s->params[i][p]);
-    free(s->part);
-    free(s->params);
     free(s->arrived);
     free(s->losses);
     free(s);

@@ -18,8 +18,8 @@ typedef struct Spread {
     int k, microbatches; // microbatches: of the pipeline only
     Device *devices[MAX_DEVICES];
     // All there is to say about who holds what: the channels (or units) of layer l on device i.
-    Range (*part)[MAX_LAYERS];     // [k][MAX_LAYERS]
-    Tensor *(*params)[MAX_PARAMS]; // those parts, with gradients: [k][MAX_PARAMS]
+    Range part[MAX_DEVICES][MAX_LAYERS];
+    Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
     int num_losses;
     // Synchronization points of the last step, at which devices needed others' results: collectives

@@ -64,24 +64,21 @@ static int most_modelled(const Strategy *strategy, const Network *network) {
     return can < most ? can : most;
 }
 
-typedef struct Point {
-    int k;
-    double seconds;
-} Point;
-
-// Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; returns the fastest.
-static Point write_curve(FILE *csv, const char *machine, Problem *problem,
-                         const Strategy *strategy) {
-    Point best = {0, INFINITY};
+// Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; adds the fastest to a row of
+// the table, if there is one.
+static void write_curve(FILE *csv, Table *row, const char *machine, Problem *problem,
+                        const Strategy *strategy) {
+    double fastest = INFINITY, fastest_k = NAN;
     int most = most_modelled(strategy, problem->network);
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_fits(problem, strategy, k)) continue;
         double seconds = fastest_step(problem, strategy, k);
         fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
                 seconds);
-        if (seconds < best.seconds) best = (Point){k, seconds};
+        if (seconds < fastest) fastest_k = k;
+        fastest = fmin(fastest, seconds);
     }
-    return best;
+    if (row) table_numbers(row, 1e3 * fastest, fastest_k);
 }
 
 // The fastest steps are printed for the machines with slow links. The clock of --machine, if there
@@ -103,13 +100,11 @@ void many_devices(void) {
         for (int b = 0; b < NUM_MACHINES; b++) {
             Problem problem = problem_to_model(networks[a], IMAGES, 1);
             modelled_clock_start(machine_find(machines[b]));
-            bool is_printed = is_drawn && b > 0;
-            if (is_printed) table_text(&t, "%s", networks[a]->name);
-            if (is_printed) table_text(&t, "%s", machines[b]);
-            for (int i = 0; i < (int)(sizeof curves / sizeof curves[0]); i++) {
-                Point best = write_curve(csv.stream, machines[b], &problem, curves[i]);
-                if (is_printed) table_numbers(&t, 1e3 * best.seconds, best.k ? best.k : NAN);
-            }
+            Table *row = is_drawn && b > 0 ? &t : NULL;
+            if (row) table_text(row, "%s", networks[a]->name);
+            if (row) table_text(row, "%s", machines[b]);
+            for (int i = 0; i < (int)(sizeof curves / sizeof curves[0]); i++)
+                write_curve(csv.stream, row, machines[b], &problem, curves[i]);
             problem_free(&problem);
         }
     modelled_clock_start(before);

@@ -10,18 +10,9 @@ int num_params(const Network *network) {
     return n;
 }
 
-// Where the weight of a layer's normalization is among the parameters.
-static int norm_weight(const Network *network, int layer) {
-    int p = 2 * network->num_layers;
-    for (int l = 0; l < layer; l++) p += network->layers[l].norm;
-    return p;
-}
-
 int layer_of_param(const Network *network, int p) {
-    if (p < 2 * network->num_layers) return p / 2;
-    int l = network->num_layers - 1;
-    while (!network->layers[l].norm || norm_weight(network, l) != p) l--;
-    return l;
+    int behind = 2 * network->num_layers; // the weights of the normalizations
+    return p < behind ? p / 2 : p - behind;
 }
 
 static const char *param_name(char letter, int layer) {
@@ -41,9 +32,8 @@ void network_shapes(const Network *network, Tensor *params[]) {
         params[2 * i]->name = param_name('W', i);
         params[2 * i + 1]->name = param_name('b', i);
         if (!l->norm) continue;
-        Tensor **weight = &params[norm_weight(network, i)];
-        *weight = tensor_new(host(), l->out);
-        (*weight)->name = param_name('g', i);
+        Tensor *weight = params[2 * network->num_layers + i] = tensor_new(host(), l->out);
+        weight->name = param_name('g', i);
     }
 }
 
@@ -74,7 +64,7 @@ static Tensor *conv_forward(const Network *network, int l, Tensor *X, Tensor *sh
     Tensor *W = params[2 * l], *b = params[2 * l + 1];
     Tensor *Y =
         conv2d(X, W, layer->norm ? NULL : b, .stride = layer->stride, .padding = layer->padding);
-    if (layer->norm) Y = normalized(Y, params[norm_weight(network, l)], b);
+    if (layer->norm) Y = normalized(Y, params[2 * network->num_layers + l], b);
     if (layer->shortcut) return Y;
     if (shortcut) Y = add(Y, shortcut);
     Y = relu(Y);
@@ -113,24 +103,16 @@ Tensor *layers_forward(const Network *network, Range layers, Tensor *X, Tensor *
 
 // ---- parts -----------------------------------------------------------------------------------
 
-// A parameter as (outer, units, inner) numbers. W of a convolution (out,in,h,w) and b (out) have
-// the units in front, so that a part is one run of memory; W of a fully connected layer (in,out)
-// has them last, so that a part is some columns.
-typedef struct Cut {
-    size_t outer, units, inner;
-} Cut;
-
-static Cut cut_of(const Tensor *p) {
-    if (p->ndim == 2) return (Cut){(size_t)p->shape[0], (size_t)p->shape[1], 1};
-    return (Cut){1, (size_t)p->shape[0], numel(p) / (size_t)p->shape[0]};
-}
-
-static void take_part(float *values, const Tensor *whole, Range part) {
-    Cut cut = cut_of(whole);
-    size_t run = (size_t)part.count * cut.inner;
-    if (run == 0) return;
-    for (size_t i = 0; i < cut.outer; i++)
-        memcpy(values + i * run, whole->data + (i * cut.units + (size_t)part.first) * cut.inner,
+// A part of a parameter is packed, or put back into the whole. W of a convolution (out,in,h,w) and
+// b (out) have the units in front, so that a part is one run of memory. W of a fully connected
+// layer (in,out) has them last, so that a part is a run in each row.
+static void copy_part(float *to, const float *from, const Tensor *whole, Range part, bool packs) {
+    bool units_last = whole->ndim == 2;
+    size_t rows = units_last ? (size_t)whole->shape[0] : 1, row = numel(whole) / rows;
+    size_t unit = units_last ? 1 : row / (size_t)whole->shape[0];
+    size_t first = (size_t)part.first * unit, run = (size_t)part.count * unit;
+    for (size_t i = 0; i < rows && run > 0; i++)
+        memcpy(to + (packs ? i * run : i * row + first), from + (packs ? i * row + first : i * run),
                run * sizeof(float));
 }
 
@@ -146,7 +128,7 @@ static Tensor *part_on(Device *device, const Tensor *whole, Range part) {
 Tensor *param_part(const Tensor *whole, Range part, Device *device) {
     if (!has_values(device)) return part_on(device, whole, part);
     Tensor *piece = part_on(host(), whole, part);
-    take_part(piece->data, whole, part);
+    copy_part(piece->data, whole->data, whole, part, true);
     Tensor *there = tensor_to(piece, device);
     there->name = whole->name;
     synchronize(device);
@@ -155,10 +137,5 @@ Tensor *param_part(const Tensor *whole, Range part, Device *device) {
 }
 
 void put_part(float *whole_values, const Tensor *whole, Range part, const float *values) {
-    Cut cut = cut_of(whole);
-    size_t run = (size_t)part.count * cut.inner;
-    if (run == 0) return;
-    for (size_t i = 0; i < cut.outer; i++)
-        memcpy(whole_values + (i * cut.units + (size_t)part.first) * cut.inner, values + i * run,
-               run * sizeof(float));
+    copy_part(whole_values, values, whole, part, false);
 }

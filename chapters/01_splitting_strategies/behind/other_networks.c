@@ -11,26 +11,18 @@
 // layer has a ReLU as well.
 // clang-format off
 #define EQUAL(name, in, width, ops_) {name, LINEAR, in, width, 1, 1, 1, .ops = ops_}
-#define EQUAL_2_TO_7(width)                                                                        \
-    EQUAL("linear2", width, width, 3), EQUAL("linear3", width, width, 3),                          \
-    EQUAL("linear4", width, width, 3), EQUAL("linear5", width, width, 3),                          \
-    EQUAL("linear6", width, width, 3), EQUAL("linear7", width, width, 3)
-const Network equal_network = {
-    "eight equal layers", 1, 28, 8, .layers =
-    {EQUAL("linear1", 784, 512, 3), EQUAL_2_TO_7(512), EQUAL("linear8", 512, 512, 2)},
-};
-const Network wide_network = {
-    "eight equal layers", 1, 64, 8, .layers =
-    {EQUAL("linear1", 4096, 4096, 3), EQUAL_2_TO_7(4096), EQUAL("linear8", 4096, 4096, 3)},
-    .image_grad = true,
-};
-// clang-format on
+#define EIGHT(in, width, last_ops)                                                                 \
+    {EQUAL("linear1", in, width, 3), EQUAL("linear2", width, width, 3),                            \
+     EQUAL("linear3", width, width, 3), EQUAL("linear4", width, width, 3),                         \
+     EQUAL("linear5", width, width, 3), EQUAL("linear6", width, width, 3),                         \
+     EQUAL("linear7", width, width, 3), EQUAL("linear8", width, width, last_ops)}
+const Network equal_network = {"eight equal layers", 1, 28, 8, EIGHT(784, 512, 2), false};
+const Network wide_network = {"eight equal layers", 1, 64, 8, EIGHT(4096, 4096, 3), true};
 
 // ## AlexNet and ResNet-18
 //
 // AlexNet: most of its parameters are in the first fully connected layer. Shapes as in
 // torchvision's alexnet, which has 61,100,840 parameters.
-// clang-format off
 const Network alexnet_network = {
     "AlexNet", 3, 224, 8, .layers =
     // name, kind, in, out, kernel, side, side after pooling, outputs kept
@@ -43,14 +35,12 @@ const Network alexnet_network = {
      {"linear7", LINEAR, 4096, 4096, 1, 1, 1, .ops = 3},
      {"linear8", LINEAR, 4096, 1000, 1, 1, 1, .ops = 2}},
 };
-// clang-format on
 
 // ResNet-18: hardly any fully connected part, but many large activations. Shapes as in
 // torchvision's resnet18, which has 11,689,512 parameters. A residual block has two convolutions;
 // the first one of a group halves the side and has a third, 1x1, on its shortcut. A block is not
 // cut in two. Kept are the outputs of convolution, normalization and ReLU; of a block's last
 // convolution also the sum with the shortcut.
-// clang-format off
 #define FIRST(name, in, out, side)                                                                 \
     {name "a", CONV, in, out, 3, side, side, .stride = out / in, .padding = 1, .ops = 3,           \
      .norm = true, .joined = true}
@@ -61,8 +51,7 @@ const Network alexnet_network = {
     {name "b", CONV, out, out, 3, side, sent, .padding = 1, .ops = 4, .norm = true}
 const Network resnet18_network = {
     "ResNet-18", 3, 224, 21, .layers =
-    {{"conv1", CONV, 3, 64, 7, 112, 56, .stride = 2, .padding = 3, .ops = 3,
-      .norm = true},
+    {{"conv1", CONV, 3, 64, 7, 112, 56, .stride = 2, .padding = 3, .ops = 3, .norm = true},
      FIRST("1", 64, 64, 56), LAST("1", 64, 56, 56),
      FIRST("2", 64, 64, 56), LAST("2", 64, 56, 56),
      FIRST("3", 64, 128, 28), SHORTCUT("3", 64, 128, 28), LAST("3", 128, 28, 28),
