@@ -19,9 +19,8 @@ void compare_steps_with_one_device(const Problem *problem, const int ks[], int n
 // say. Returns the share of one device's activations that the fullest of k has across layers.
 double show_costs(const Problem *problem, int k);
 
-// pictures.c: modelled steps below each other, a lane for each device; and such a picture of the
-// three strategies, book_timeline("_timeline.png").
-void draw_steps(const char *path, const char *heading, const Recorded steps[], int n);
+// pictures.c: modelled steps of the three strategies below each other, a lane for each device:
+// book_timeline("_timeline.png").
 void draw_three_ways(const Network *network, int images, int microbatches, int k);
 
 // pictures.c: a table of the idle share of pipelines of k devices with 1 to 8 microbatches, of

@@ -25,29 +25,26 @@ static double fastest_step(Problem *problem, const Strategy *s, int k) {
 
 // ---- two networks on 8 devices ---------------------------------------------------------------
 
-// The bytes and syncs of the formulas; the time is that of the strategies' own steps, on devices of
-// the modelled machine.
-static void add_row(Table *t, Problem *problem, const Strategy *s, int k) {
-    const Network *network = problem->network;
-    double seconds = problem_fits(problem, s, k) ? fastest_step(problem, s, k) : NAN;
-    int n = problem->X->shape[0], m = problem->microbatches;
-    Memory memory = memory_of(s, network, k, n, m);
-    table_text(t, "%s", network->name);
-    table_text(t, "%s", s->name);
-    table_numbers(t, megabytes(memory.params), megabytes(memory.activations),
-                  megabytes(memory.both), megabytes(s->bytes_moved(network, k, n)),
-                  s->syncs(network, k, m), busiest_share(s, network, k, n), seconds);
-}
-
+// Memory, bytes and syncs are those of the formulas. The time is that of the strategies' own steps,
+// on devices of the modelled machine.
 void larger_networks(void) {
     enum { K = 8 };
     printf("\n");
     Table t = TABLE(NULL, WORDS("k = 8", 9), WORDS("", 13), WHOLE("parameters"),
                     WHOLE("activations"), WHOLE("both"), WHOLE("moved"), WHOLE("syncs", .width = 5),
                     FIXED("busiest", 1, .unit = "%"), DIGITS("a step", 4, .unit = "ms"));
-    for (int a = 0; a < NUM_NETWORKS; a++) {
-        Problem problem = problem_to_model(networks[a], IMAGES, 1);
-        for (int i = 0; i < NUM_STRATEGIES; i++) add_row(&t, &problem, strategies[i], K);
+    for (int row = 0; row < NUM_NETWORKS * NUM_STRATEGIES; row++) {
+        const Network *network = networks[row / NUM_STRATEGIES];
+        const Strategy *s = strategies[row % NUM_STRATEGIES];
+        Problem problem = problem_to_model(network, IMAGES, 1);
+        double seconds = problem_fits(&problem, s, K) ? fastest_step(&problem, s, K) : NAN;
+        Memory memory = memory_of(s, network, K, IMAGES, problem.microbatches);
+        table_text(&t, "%s", network->name);
+        table_text(&t, "%s", s->name);
+        table_numbers(&t, megabytes(memory.params), megabytes(memory.activations),
+                      megabytes(memory.both), megabytes(s->bytes_moved(network, K, IMAGES)),
+                      s->syncs(network, K, problem.microbatches),
+                      busiest_share(s, network, K, IMAGES), seconds);
         problem_free(&problem);
     }
 }
@@ -57,19 +54,15 @@ void larger_networks(void) {
 static const char *const machines[] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
 enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
 
-// Within layers each device sends to each other one, for each layer: more take too long to
-// simulate.
-static int most_modelled(const Strategy *strategy, const Network *network) {
-    int most = strategy == &within_layers ? 32 : 128, can = most_devices(strategy, network);
-    return can < most ? can : most;
-}
-
 // Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; adds the fastest to a row of
 // the table, if there is one.
 static void write_curve(FILE *csv, Table *row, const char *machine, Problem *problem,
                         const Strategy *strategy) {
     double fastest = INFINITY, fastest_k = NAN;
-    int most = most_modelled(strategy, problem->network);
+    // Within layers each device sends to each other one, for each layer: more than 32 take too long
+    // to simulate.
+    int most = (int)fmin(strategy == &within_layers ? 32 : 128,
+                         most_devices(strategy, problem->network));
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_fits(problem, strategy, k)) continue;
         double seconds = fastest_step(problem, strategy, k);

@@ -4,14 +4,17 @@
 #include "common/book.h"
 #include "../costs.h"
 
-void draw_steps(const char *path, const char *heading, const Recorded steps[], int n) {
+// Modelled steps below each other, a lane for each device. Frees them, and the heading.
+static void draw_steps(const char *path, char *heading, Recorded steps[], int n) {
     Timeline *timelines = xcalloc((size_t)n, sizeof *timelines);
     for (int i = 0; i < n; i++)
         timelines[i] = (Timeline){.title = steps[i].title,
                                   .set = {"modelled", steps[i].spans, steps[i].count, true},
                                   .end = recorded_seconds(&steps[i])};
-    timelines_draw(path, heading, "the step began", timelines, n);
+    if (n > 0) timelines_draw(path, heading, "the step began", timelines, n);
+    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
     free(timelines);
+    free(heading);
 }
 
 void draw_three_ways(const Network *network, int images, int microbatches, int k) {
@@ -26,11 +29,10 @@ void draw_three_ways(const Network *network, int images, int microbatches, int k
                                  1e3 * recorded_seconds(&steps[n]));
         n++;
     }
-    char *heading = xprintf("A step of %s with %d images on %d devices of %s", network->name,
-                            images, k, modelled_machine_name());
-    if (n > 0) draw_steps(book_timeline("_timeline.png"), heading, steps, n);
-    for (int i = 0; i < n; i++) recorded_free(&steps[i]);
-    free(heading);
+    draw_steps(book_timeline("_timeline.png"),
+               xprintf("A step of %s with %d images on %d devices of %s", network->name, images, k,
+                       modelled_machine_name()),
+               steps, n);
     problem_free(&problem);
 }
 
@@ -44,9 +46,6 @@ static Problem problem_named(const char *name, int m) {
     return problem_to_model(&wide_network, 1024, m);
 }
 
-enum { NUM_MS = 3 };
-static const int ms[NUM_MS] = {1, 2, 8};
-
 static Recorded pipeline_of(Problem *problem, int k, int m) {
     problem->microbatches = m;
     Recorded r = record_step(problem, &across_layers, k);
@@ -58,6 +57,8 @@ static Recorded pipeline_of(Problem *problem, int k, int m) {
 
 void show_bubbles(int k) {
     Problem wide = problem_named("equal", 1), alexnet = problem_named("alexnet", 1);
+    enum { NUM_MS = 3 };
+    const int ms[NUM_MS] = {1, 2, 8};
     Recorded steps[NUM_MS];
     if (k > 1 && problem_fits(&wide, &across_layers, k)) {
         printf("\n");
@@ -71,11 +72,10 @@ void show_bubbles(int k) {
                           idle_share(&other));
             recorded_free(&other);
         }
-        char *heading = xprintf("A pipeline of %s on %d devices of %s", wide_network.name, k,
-                                modelled_machine_name());
-        draw_steps(book_timeline("_bubble.png"), heading, steps, NUM_MS);
-        for (int i = 0; i < NUM_MS; i++) recorded_free(&steps[i]);
-        free(heading);
+        draw_steps(book_timeline("_bubble.png"),
+                   xprintf("A pipeline of %s on %d devices of %s", wide_network.name, k,
+                           modelled_machine_name()),
+                   steps, NUM_MS);
     }
     problem_free(&wide);
     problem_free(&alexnet);
@@ -118,8 +118,7 @@ static void add_row(Table *t, const Problem *problem, const Strategy *strategy, 
         book_result("a pipeline of %s on %d devices is idle for %.1f%% of the time", network->name,
                     k, 100 * idle);
         join_kernels(&r);
-        draw_steps(svg, "A pipeline, modelled", &r, 1);
-        recorded_free(&r);
+        draw_steps(svg, xstrdup("A pipeline, modelled"), &r, 1);
     }
     table_text(t, "%s", network->name);
     table_text(t, "%s", k == 1 ? "one device" : strategy->name);

@@ -4,10 +4,12 @@
 
 // In each of 2 (k-1) rounds every device sends a k-th of the vector to its right neighbour. In the
 // first half of the rounds the neighbour adds what it gets.
-static void exchange_in_a_ring(Spread *s) {
+static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     int k = s->k, n = (int)(network_params(s->network) / k);
     Tensor *part[MAX_DEVICES], *received[MAX_DEVICES];
     Event ready[MAX_DEVICES];
+    shard_gradients(s, X, y);
+    spread_label("exchange", NULL);
     for (int i = 0; i < k; i++) {
         part[i] = arena_tensor(s->devices[i], 1, &n, false);
         received[i] = arena_tensor(s->devices[i], 1, &n, false);
@@ -22,12 +24,6 @@ static void exchange_in_a_ring(Spread *s) {
                        .n = (size_t)n);
         }
     }
-}
-
-static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
-    shard_gradients(s, X, y);
-    spread_label("exchange", NULL);
-    exchange_in_a_ring(s);
     spread_settle(s);
 }
 
