@@ -48,14 +48,10 @@ double layer_kept(const Layer *l) {
     return l->out * (l->ops * square(l->side) + pooled);
 }
 
-double network_params(const Network *network) {
+static double of_all(const Network *network, double cost(const Layer *)) {
     double sum = 0;
-    for (int l = 0; l < network->num_layers; l++) sum += layer_params(&network->layers[l]);
+    for (int l = 0; l < network->num_layers; l++) sum += cost(&network->layers[l]);
     return sum;
 }
-
-double network_macs(const Network *network) {
-    double sum = 0;
-    for (int l = 0; l < network->num_layers; l++) sum += layer_macs(&network->layers[l]);
-    return sum;
-}
+double network_params(const Network *network) { return of_all(network, layer_params); }
+double network_macs(const Network *network) { return of_all(network, layer_macs); }

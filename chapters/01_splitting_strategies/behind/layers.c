@@ -116,23 +116,18 @@ static void copy_part(float *to, const float *from, const Tensor *whole, Range p
                run * sizeof(float));
 }
 
-static Tensor *part_on(Device *device, const Tensor *whole, Range part) {
+Tensor *param_part(const Tensor *whole, Range part, Device *device) {
     int shape[MAX_DIMS];
     memcpy(shape, whole->shape, sizeof shape);
     shape[whole->ndim == 2 ? 1 : 0] = (int)part.count;
-    Tensor *piece = tensor_of_shape(device, whole->ndim, shape);
-    piece->name = whole->name;
-    return piece;
-}
-
-Tensor *param_part(const Tensor *whole, Range part, Device *device) {
-    if (!has_values(device)) return part_on(device, whole, part);
-    Tensor *piece = part_on(host(), whole, part);
-    copy_part(piece->data, whole->data, whole, part, true);
-    Tensor *there = tensor_to(piece, device);
+    Tensor *there = tensor_of_shape(device, whole->ndim, shape);
     there->name = whole->name;
-    synchronize(device);
-    tensor_free(piece);
+    if (has_values(device)) {
+        float *values = xmalloc(tensor_bytes(whole));
+        copy_part(values, whole->data, whole, part, true);
+        tensor_write(there, values);
+        free(values);
+    }
     return there;
 }
 
