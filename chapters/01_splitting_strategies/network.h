@@ -36,26 +36,20 @@ typedef struct Network {
 
 extern const Network lenet_network; // network.c; chapter 4 has it as the book writes it
 // behind/other_networks.c: eight fully connected layers with equal work; the same, eight times as
-// wide.
-extern const Network equal_network, wide_network;
-// behind/other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
-extern const Network alexnet_network, resnet18_network;
+// wide; and two for ImageNet, 224 x 224 pixels and 1000 classes.
+extern const Network equal_network, wide_network, alexnet_network, resnet18_network;
 
-// Per layer: numbers to learn; multiplications and additions for one image; numbers per image that
-// go to the next layer; numbers per image that are kept until backward.
-double layer_params(const Layer *l);
-double layer_macs(const Layer *l);
-double layer_sent(const Layer *l);
-double layer_kept(const Layer *l);
-
-// Of all layers together.
-double network_params(const Network *network);
-double network_macs(const Network *network); // for one image, forward
+double layer_params(const Layer *l); // numbers to learn
+double layer_macs(const Layer *l); // multiplications, each with an addition, for one image forward
+double layer_sent(const Layer *l); // numbers per image that go to the next layer
+double layer_kept(const Layer *l); // numbers per image that are kept until backward
+double network_params(const Network *network); // of all layers together
+double network_macs(const Network *network);
 
 // ---- networks that run: behind/layers.c ------------------------------------------------------
 
 // Layer l has W = params[2l] and b = params[2l+1]. Behind these come the weights of the layers that
-// normalize, in their order; of such a layer b is the bias of the normalization.
+// normalize, which are the first of the network. Their b is the bias of the normalization.
 enum { MAX_PARAMS = 3 * MAX_LAYERS };
 int num_params(const Network *network);
 int layer_of_param(const Network *network, int p);

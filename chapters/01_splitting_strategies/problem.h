@@ -1,7 +1,4 @@
 // problem.h: what all three strategies compute: one step of a network on one minibatch.
-//
-// To get one, call problem_of_lenet(), or problem_to_model() for a network of which only the
-// modelled time is wanted. Do not look at the values of the latter.
 #ifndef PROBLEM_H
 #define PROBLEM_H
 
@@ -21,8 +18,8 @@ typedef struct Problem {
 // LeNet and the first minibatch that the flags ask for; for problem_free(). (With --backend model
 // the images have no values.)
 Problem problem_of_lenet(const Flags *flags, int microbatches);
-// A problem of this size without values, to tell its time on the machine of the modelled
-// clock; for problem_free().
+// A problem of this size without values, to tell its time on the machine of the modelled clock; for
+// problem_free().
 Problem problem_to_model(const Network *network, int images, int microbatches);
 void problem_free(Problem *problem);
 // Whether the strategy can use k devices for it. For a problem_to_model(), the machine of the

@@ -1,10 +1,7 @@
 // spread.h: a network spread over k devices, by one of the three strategies.
 //
-// ## Who holds what
-//
-// A `Spread` is a network on k devices, and says which channels (or units) of each layer a device
-// holds. A `Strategy` is one of the three ways: it decides who holds what, and it computes a step.
-// What follows them is what all three need.
+// A `Spread` says which channels (or units) of each layer a device holds. A `Strategy` decides
+// that, and computes a step. What follows them is what all three need.
 #ifndef SPREAD_H
 #define SPREAD_H
 
@@ -17,7 +14,7 @@ typedef struct Spread {
     const Strategy *strategy;
     int k, microbatches; // microbatches: of the pipeline only
     Device *devices[MAX_DEVICES];
-    // All there is to say about who holds what: the channels (or units) of layer l on device i.
+    // The channels (or units) of layer l that device i holds.
     Range part[MAX_DEVICES][MAX_LAYERS];
     Tensor *params[MAX_DEVICES][MAX_PARAMS]; // those parts, with gradients
     Tensor **losses; // of the last step: summed over some rows each; together, over all rows
@@ -30,7 +27,7 @@ typedef struct Spread {
 
 struct Strategy {
     const char *name;
-    // Says who holds what: fills in spread->part, which is empty ranges.
+    // Says which device holds what: fills in spread->part, which is empty ranges.
     void (*place)(Spread *s);
     // One minibatch, X (n,1,28,28) and y (n) on the host: forward, backward, and what must be
     // exchanged for it. Leaves gradients of sums over the n rows, and losses. All is enqueued.
@@ -63,7 +60,6 @@ double spread_loss(const Spread *s);
 // `whole` gives the shape. The caller frees it.
 float *spread_param(const Spread *s, int p, const Tensor *whole);
 float *spread_grad(const Spread *s, int p, const Tensor *whole);
-
 // The bytes of the parameters, with their gradients, that device i holds.
 size_t spread_param_bytes(const Spread *s, int i);
 

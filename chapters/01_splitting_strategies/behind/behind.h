@@ -9,9 +9,8 @@
 void print_network(const Network *network);
 
 // same_step.c: a table of how far the step on each number of devices is from one device's: the
-// loss, the gradients of all parameters, and the loss after one update. Ends the program with an
-// error if it is more than rounding (sums over rows or channels are added up in another order), or
-// if the update makes the loss much larger.
+// loss, all gradients, and the loss after one update. Ends the program with an error if it is more
+// than rounding, or if the update makes the loss much larger.
 void compare_steps_with_one_device(const Problem *problem, const int ks[], int n);
 
 // costs_of_a_step.c: a table of what a step holds, moves and takes, on one device and on k in each

@@ -1,6 +1,4 @@
 // record.h: which device computes what, and when, in a modelled step; and how idle a pipeline is.
-//
-// To get a step, call record_step(); give it back to recorded_free().
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -16,7 +14,7 @@ typedef struct Recorded {
     Device *devices[MAX_DEVICES];
 } Recorded;
 
-// The step of a problem_to_model(), on the machine of the modelled clock.
+// The step of a problem_to_model(), on the machine of the modelled clock; for recorded_free().
 Recorded record_step(const Problem *problem, const Strategy *strategy, int k);
 void recorded_free(Recorded *r);
 
