@@ -41,23 +41,19 @@ void problem_free(Problem *problem) {
     tensor_free(problem->y);
 }
 
-// The formula for memory leaves out what is received. Within layers that is about as much as is
-// kept; across data, a gradient of each parameter.
-static double memory_with_room(const Problem *problem, const Strategy *strategy, int k) {
-    double most =
-        memory_of(strategy, problem->network, k, problem->X->shape[0], problem->microbatches).both;
-    double received = strategy == &within_layers ? 1.3 * most
-                      : strategy == &across_data ? network_params(problem->network) * sizeof(float)
-                                                 : 0;
-    return 1.2 * most + received;
-}
-
 bool problem_fits(const Problem *problem, const Strategy *strategy, int k) {
-    if (k > most_devices(strategy, problem->network)) return false;
+    const Network *network = problem->network;
+    if (k > most_devices(strategy, network)) return false;
     if (!problem->only_time) return true;
     const Machine *machine = modelled_machine();
-    return machine && book_can_use_devices(k) &&
-           memory_with_room(problem, strategy, k) <= machine->memory;
+    if (!machine || !book_can_use_devices(k)) return false;
+    // The formula for memory leaves out what is received. Within layers that is about as much as is
+    // kept; across data, a gradient of each parameter.
+    double most = memory_of(strategy, network, k, problem->X->shape[0], problem->microbatches).both;
+    double received = strategy == &within_layers ? 1.3 * most
+                      : strategy == &across_data ? network_params(network) * sizeof(float)
+                                                 : 0;
+    return 1.2 * most + received <= machine->memory;
 }
 
 Spread *problem_spread(const Problem *problem, const Strategy *strategy, int k) {

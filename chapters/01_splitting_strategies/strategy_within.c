@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // ## Splitting the layers
 //

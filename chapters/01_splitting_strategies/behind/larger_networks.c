@@ -51,9 +51,6 @@ void larger_networks(void) {
 
 // ---- up to 128 devices -----------------------------------------------------------------------
 
-static const char *const machines[] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
-enum { NUM_MACHINES = sizeof machines / sizeof machines[0] };
-
 // Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; adds the fastest to a row of
 // the table, if there is one.
 static void write_curve(FILE *csv, Table *row, const char *machine, Problem *problem,
@@ -61,8 +58,8 @@ static void write_curve(FILE *csv, Table *row, const char *machine, Problem *pro
     double fastest = INFINITY, fastest_k = NAN;
     // Within layers each device sends to each other one, for each layer: more than 32 take too long
     // to simulate.
-    int most = (int)fmin(strategy == &within_layers ? 32 : 128,
-                         most_devices(strategy, problem->network));
+    int most =
+        (int)fmin(strategy == &within_layers ? 32 : 128, most_devices(strategy, problem->network));
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_fits(problem, strategy, k)) continue;
         double seconds = fastest_step(problem, strategy, k);
@@ -77,8 +74,10 @@ static void write_curve(FILE *csv, Table *row, const char *machine, Problem *pro
 // The fastest steps are printed for the machines with slow links. The clock of --machine, if there
 // is one, is set going again at the end.
 void many_devices(void) {
-    const Strategy *const curves[] = {&across_data, across_data_in_a_ring(), &across_layers,
-                                      &within_layers};
+    enum { NUM_MACHINES = 3, NUM_CURVES = 4 };
+    const char *const machines[NUM_MACHINES] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
+    const Strategy *const curves[NUM_CURVES] = {&across_data, across_data_in_a_ring(),
+                                                &across_layers, &within_layers};
     const char *path = book_csv("_model.csv"), *png = book_output("_model.png");
     bool is_drawn = !is_written_directly(path); // what went into a pipe or to the screen cannot be
     const Machine *before = modelled_machine();
@@ -96,7 +95,7 @@ void many_devices(void) {
             Table *row = is_drawn && b > 0 ? &t : NULL;
             if (row) table_text(row, "%s", networks[a]->name);
             if (row) table_text(row, "%s", machines[b]);
-            for (int i = 0; i < (int)(sizeof curves / sizeof curves[0]); i++)
+            for (int i = 0; i < NUM_CURVES; i++)
                 write_curve(csv.stream, row, machines[b], &problem, curves[i]);
             problem_free(&problem);
         }

@@ -15,25 +15,23 @@ int layer_of_param(const Network *network, int p) {
     return p < behind ? p / 2 : p - behind;
 }
 
-static const char *param_name(char letter, int layer) {
+static Tensor *named(Tensor *t, char letter, int layer) {
     static char names[3][MAX_LAYERS][16];
     char *name = names[letter == 'W' ? 0 : letter == 'b' ? 1 : 2][layer];
     snprintf(name, sizeof names[0][0], "%c%d", letter, layer + 1);
-    return name;
+    t->name = name;
+    return t;
 }
 
 void network_shapes(const Network *network, Tensor *params[]) {
-    for (int i = 0; i < network->num_layers; i++) {
+    int n = network->num_layers;
+    for (int i = 0; i < n; i++) {
         const Layer *l = &network->layers[i];
         Tensor *W = l->kind == CONV ? tensor_new(host(), l->out, l->in, l->kernel, l->kernel)
                                     : tensor_new(host(), l->in, l->out); // as the book stores it
-        params[2 * i] = W;
-        params[2 * i + 1] = tensor_new(host(), l->out);
-        params[2 * i]->name = param_name('W', i);
-        params[2 * i + 1]->name = param_name('b', i);
-        if (!l->norm) continue;
-        Tensor *weight = params[2 * network->num_layers + i] = tensor_new(host(), l->out);
-        weight->name = param_name('g', i);
+        params[2 * i] = named(W, 'W', i);
+        params[2 * i + 1] = named(tensor_new(host(), l->out), 'b', i);
+        if (l->norm) params[2 * n + i] = named(tensor_new(host(), l->out), 'g', i);
     }
 }
 
