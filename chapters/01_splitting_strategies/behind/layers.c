@@ -27,6 +27,7 @@ void network_shapes(const Network *network, Tensor *params[]) {
     int n = network->num_layers;
     for (int i = 0; i < n; i++) {
         const Layer *l = &network->layers[i];
+        CHECK(!l->norm || 2 * n + i < num_params(network), "layers that normalize come first");
         Tensor *W = l->kind == CONV ? tensor_new(host(), l->out, l->in, l->kernel, l->kernel)
                                     : tensor_new(host(), l->in, l->out); // as the book stores it
         params[2 * i] = named(W, 'W', i);
@@ -56,12 +57,15 @@ static Tensor *normalized(Tensor *X, Tensor *weight, Tensor *bias) {
                       (BatchNormOptions){.training = true, .momentum = 0.1f, .eps = 1e-5f});
 }
 
-static Tensor *conv_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
-                            Tensor *const params[]) {
+Tensor *layer_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
+                      Tensor *const params[]) {
     const Layer *layer = &network->layers[l];
-    Tensor *W = params[2 * l], *b = params[2 * l + 1];
-    Tensor *Y =
-        conv2d(X, W, layer->norm ? NULL : b, .stride = layer->stride, .padding = layer->padding);
+    Tensor *W = params[2 * l], *b = params[2 * l + 1], *Y;
+    if (layer->kind == LINEAR) {
+        Y = add_bias(mm(reshape(X, X->shape[0], -1), W), b);
+        return layer->ops == 3 ? relu(Y) : Y; // mostly not the last, whose outputs are the scores
+    }
+    Y = conv2d(X, W, layer->norm ? NULL : b, .stride = layer->stride, .padding = layer->padding);
     if (layer->norm) Y = normalized(Y, params[2 * network->num_layers + l], b);
     if (layer->shortcut) return Y;
     if (shortcut) Y = add(Y, shortcut);
@@ -70,14 +74,6 @@ static Tensor *conv_forward(const Network *network, int l, Tensor *X, Tensor *sh
     // that overlap: as many pixels come out, and memory is read once in both.)
     int window = layer->side / layer->sent_side;
     return window > 1 ? avg_pool2d(Y, .kernel = window, .stride = window) : Y;
-}
-
-Tensor *layer_forward(const Network *network, int l, Tensor *X, Tensor *shortcut,
-                      Tensor *const params[]) {
-    const Layer *layer = &network->layers[l];
-    if (layer->kind == CONV) return conv_forward(network, l, X, shortcut, params);
-    Tensor *Y = add_bias(mm(reshape(X, X->shape[0], -1), params[2 * l]), params[2 * l + 1]);
-    return layer->ops == 3 ? relu(Y) : Y; // mostly not the last, whose outputs are the scores
 }
 
 bool begins_block(const Network *network, int l) {
