@@ -36,8 +36,10 @@ typedef struct Network {
 
 extern const Network lenet_network; // network.c; chapter 4 has it as the book writes it
 // behind/other_networks.c: eight fully connected layers with equal work; the same, eight times as
-// wide; and two for ImageNet, 224 x 224 pixels and 1000 classes.
-extern const Network equal_network, wide_network, alexnet_network, resnet18_network;
+// wide.
+extern const Network equal_network, wide_network;
+// behind/other_networks.c: for ImageNet, 224 x 224 pixels and 1000 classes.
+extern const Network alexnet_network, resnet18_network;
 
 double layer_params(const Layer *l); // numbers to learn
 double layer_macs(const Layer *l); // multiplications, each with an addition, for one image forward
