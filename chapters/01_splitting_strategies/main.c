@@ -62,7 +62,7 @@
 // One loop calls the first function for all microbatches, and then another loop calls the second.
 // This order is called *fill-drain*. The activations of a microbatch are kept until it goes
 // backward. Its gradients are added to `grad`, so m does not change the result, apart from
-// rounding. (`spread_label()` and `syncs` are for the timelines and tables below.)
+// rounding. (Labels and `syncs` are for the timelines and tables below.)
 //
 // ## Within layers
 //

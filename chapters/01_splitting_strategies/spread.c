@@ -94,6 +94,7 @@ void spread_begin(Spread *s, int num_losses) {
 // Rows are the first dimension and lie one behind the other, so some rows are one run of memory.
 Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows) {
     bool are_images = t->ndim == 4;
+    spread_label("load", NULL);
     int shape[MAX_DIMS];
     memcpy(shape, t->shape, sizeof shape);
     size_t row = numel(t) / (size_t)shape[0];

@@ -67,7 +67,8 @@ size_t spread_param_bytes(const Spread *s, int i);
 
 // Begins a step: all devices forget the last one.
 void spread_begin(Spread *s, int num_losses);
-// Copies some rows of a tensor on the host to device i, into its arena (its memory for one step).
+// Copies some rows of a tensor on the host to device i, into its arena (its memory for one
+// step). In the timelines this is "load".
 Tensor *spread_rows(const Spread *s, int i, const Tensor *t, Range rows);
 // Sends `src`, on device `from`, to `dst`, on device `to`, once the queue of `from` has reached the
 // point `ready`. The sender goes on at once; it must not overwrite `src` before `spread_settle()`.

@@ -25,6 +25,7 @@ typedef struct Passage {
 // Receives what the stage before has computed. The tensor has a gradient, in which the backward
 // pass will leave what is to be sent back.
 static Tensor *receive(Spread *s, int i, const Tensor *sent) {
+    spread_label("exchange", NULL);
     Tensor *in = arena_tensor(s->devices[i], sent->ndim, sent->shape, true);
     spread_send(s, i - 1, device_record(s->devices[i - 1]), i, in, sent);
     s->syncs++;
@@ -37,7 +38,8 @@ static void label_microbatch(const char *what, int j) {
     spread_label(what, number);
 }
 
-static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
+static Tensor *stage_forward(const Spread *s, int i, int j, Tensor *X) {
+    label_microbatch("forward", j);
     Range stage = {0, 0};
     while (!s->part[i][stage.first].count) stage.first++;
     while (stage.first + stage.count < s->network->num_layers &&
@@ -51,14 +53,20 @@ static Tensor *stage_forward(const Spread *s, int i, Tensor *X) {
 static void microbatch_forward(Spread *s, int j, const Tensor *X, const Tensor *y, Passage *at) {
     Range rows = equal_range(X->shape[0], s->microbatches, j);
     for (int i = 0; i < s->k; i++) {
-        spread_label(i == 0 ? "load" : "exchange", NULL);
         at[i].in = i == 0 ? spread_rows(s, 0, X, rows) : receive(s, i, at[i - 1].out);
-        spread_label("load", NULL);
         Tensor *labels = i == s->k - 1 ? spread_rows(s, i, y, rows) : NULL;
-        label_microbatch("forward", j);
-        at[i].out = stage_forward(s, i, at[i].in);
+        at[i].out = stage_forward(s, i, j, at[i].in);
         if (labels) s->losses[j] = sum(cross_entropy(at[i].out, labels));
     }
+}
+
+// Sends the gradient of stage i+1's input back to stage i.
+static Tensor *send_back(Spread *s, int i, const Passage *at) {
+    spread_label("exchange", NULL);
+    Tensor *dY = arena_tensor(s->devices[i], at[i].out->ndim, at[i].out->shape, false);
+    spread_send(s, i + 1, device_record(s->devices[i + 1]), i, dY, at[i + 1].in->grad);
+    s->syncs++;
+    return dY;
 }
 
 // Then it goes backward through the stages. Each stage sends the gradient of its input
@@ -67,10 +75,7 @@ static void microbatch_backward(Spread *s, int j, Passage *at) {
     label_microbatch("backward", j);
     backward(s->losses[j]);
     for (int i = s->k - 2; i >= 0; i--) {
-        spread_label("exchange", NULL);
-        Tensor *dY = arena_tensor(s->devices[i], at[i].out->ndim, at[i].out->shape, false);
-        spread_send(s, i + 1, device_record(s->devices[i + 1]), i, dY, at[i + 1].in->grad);
-        s->syncs++;
+        Tensor *dY = send_back(s, i, at);
         label_microbatch("backward", j);
         backward_from(at[i].out, dY);
     }

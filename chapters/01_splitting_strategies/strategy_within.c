@@ -129,7 +129,7 @@ static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     return out;
 }
 
-//
+// Every device computes its channels of a layer. Then all of them get the others.
 static void forward_pass(Spread *s, Flow *f) {
     for (int l = 0; l < s->network->num_layers; l++) {
         spread_label("forward", s->network->layers[l].name);
@@ -176,7 +176,6 @@ static void gradients(Spread *s, const Tensor *X, const Tensor *y) {
     Tensor *labels[MAX_DEVICES], *losses[MAX_DEVICES];
     Range all_rows = {0, X->shape[0]};
     spread_begin(s, 1);
-    spread_label("load", NULL);
     for (int i = 0; i < s->k; i++) {
         f->in[0][i] = spread_rows(s, i, X, all_rows);
         labels[i] = spread_rows(s, i, y, all_rows);
