@@ -36,7 +36,7 @@
 // Every device now has the same sums and applies the same update, so the copies of the network stay
 // equal. A sum that every device receives is called an *allreduce*. If the gradients take up N
 // bytes, each of the other k-1 devices sends N bytes to device 0 and gets N bytes back. So $2 (k-1)
-// N$ bytes move, regardless of the size of the minibatch. Chapter 2 has better methods.
+// N$ bytes move, regardless of the size of the minibatch.
 //
 // ## Across layers
 //
