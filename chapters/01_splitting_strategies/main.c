@@ -111,7 +111,7 @@
 // the bubble smaller. But if stages are not equal, the slowest one sets the pace, and the others
 // wait for it in every microbatch.
 //
-// The table compares the formula with steps on four devices (of AlexNet with 128 images). All times
+// The table compares the formula with steps on four devices (AlexNet: 128 images). All times
 // in this chapter are *modelled* (chapter 0), for a server with eight A100 GPUs unless another
 // machine is named. A device counts as idle when it runs neither a forward nor a backward pass.
 //
