@@ -65,7 +65,7 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //
 // behind/checks.c:print_errors
 //
-// The sum divided by n is always right. On 7 devices an image in a shard of 14 has the weight
+// The sum divided by n is right. On 7 devices an image in a shard of 14 has the weight
 // $1/14 \cdot 1/7 = 1/98$ in the average of averages, and an image in a shard of 13 has $1/91$.
 // Each should have $1/96$. A device without rows computes 0/0, which is not a number (nan).
 //

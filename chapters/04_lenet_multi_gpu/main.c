@@ -201,11 +201,10 @@ static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
 // In our program, the two columns differ only in launching, which takes a fifth of the step.
 //
 // *The exchange.* It adds copies and additions, and the host has to launch these, too. We do not
-// have two GPUs, so from here on times are modelled for a DGX with eight A100 GPUs (see [How true
-// is the clock?](../how_true.md)). One host launches the work of all GPUs. Each GPU needs 51
-// launches, however few images it has, and each one except the first needs 24 more, because 8
-// gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU, an epoch takes
-// 0.228 s.
+// have two GPUs, so from here on times are modelled for a DGX with eight A100 GPUs ([How true is
+// the clock?](../how_true.md)). One host launches the work of all GPUs. Each GPU needs 51 launches,
+// however few images it has, and each one except the first needs 24 more, because 8 gradients are
+// copied, added and copied back. A launch takes 2.2 µs. On one GPU, an epoch takes 0.228 s.
 //
 // main.c:ask_about_eight_gpus
 //
