@@ -23,7 +23,7 @@ Problem problem_of_lenet(const Flags *flags, int microbatches);
 Problem problem_to_model(const Network *network, int images, int microbatches);
 void problem_free(Problem *problem);
 // Whether the strategy can use k devices for it. For a problem_to_model(), the machine of the
-// modelled clock must have so many, with memory enough.
+// modelled clock must have k devices with enough memory.
 bool problem_fits(const Problem *problem, const Strategy *strategy, int k);
 
 // The network spread over the devices 0..k-1, which share the cores; for spread_close().

@@ -109,7 +109,7 @@ void warn(const char *format, ...) {
 }
 
 // A stream remembers that a write has failed, but not the errno. One more byte fails for the same
-// reason. If it does not, nobody will see it, because the output is given up.
+// reason. If it succeeds, it does no harm, because the output is given up.
 int write_error(FILE *stream) {
     errno = 0;
     if (fflush(stream) == 0 && !ferror(stream)) return 0;

@@ -175,27 +175,15 @@ static bool read_integer(const json_t *value, size_t most, size_t *result) {
     return *result <= most;
 }
 
-// One tensor of the header. Checks that its type, shape and place in the data agree.
-static void read_entry(const Reading *r, const json_t *info, SafetensorsEntry *entry) {
+// The shape of a tensor whose numbers have this many bits. Returns the bits of all numbers
+// together.
+static size_t read_shape(const Reading *r, const json_t *info, size_t bits,
+                         SafetensorsEntry *entry) {
     const char *path = r->path;
     const Shortened name = shortened(entry->name);
-    if (!json_is_object(info))
-        die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path, name.text);
-
-    const char *dtype = json_string_value(json_object_get(info, "dtype"));
-    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, name.text);
-    int d = 0;
-    while (d < NUM_DTYPES && strcmp(dtypes[d].name, dtype) != 0) d++;
-    if (d == NUM_DTYPES)
-        die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
-            "you save it",
-            "%s: tensor \"%s\" has dtype %s, which is unknown", path, name.text,
-            shortened(dtype).text);
-    entry->dtype = dtypes[d].name;
-
     const json_t *shape = json_object_get(info, "shape");
     if (!json_is_array(shape)) die(damaged, "%s: tensor \"%s\" has no shape", path, name.text);
-    size_t ndim = json_array_size(shape), bits = (size_t)dtypes[d].bits, all_bits = bits;
+    size_t ndim = json_array_size(shape), all_bits = bits;
     if (ndim > MOST_DIMS)
         die("this program reads tensors of up to 8 dimensions",
             "%s: tensor \"%s\" has %zu dimensions", path, name.text, ndim);
@@ -218,6 +206,28 @@ static void read_entry(const Reading *r, const json_t *info, SafetensorsEntry *e
     if (all_bits % 8 != 0)
         die(damaged, "%s: tensor \"%s\": %zu numbers of %s do not fill whole bytes", path,
             name.text, entry->count, entry->dtype);
+    return all_bits;
+}
+
+// One tensor of the header. Checks that its type, shape and place in the data agree.
+static void read_entry(const Reading *r, const json_t *info, SafetensorsEntry *entry) {
+    const char *path = r->path;
+    const Shortened name = shortened(entry->name);
+    if (!json_is_object(info))
+        die(damaged, "%s: what it says of tensor \"%s\" is not a JSON object", path, name.text);
+
+    const char *dtype = json_string_value(json_object_get(info, "dtype"));
+    if (!dtype) die(damaged, "%s: tensor \"%s\" has no dtype", path, name.text);
+    int d = 0;
+    while (d < NUM_DTYPES && strcmp(dtypes[d].name, dtype) != 0) d++;
+    if (d == NUM_DTYPES)
+        die("the file is damaged, or of a newer format: convert it in PyTorch with .float() before "
+            "you save it",
+            "%s: tensor \"%s\" has dtype %s, which is unknown", path, name.text,
+            shortened(dtype).text);
+    entry->dtype = dtypes[d].name;
+
+    size_t all_bits = read_shape(r, info, (size_t)dtypes[d].bits, entry);
 
     const json_t *offsets = json_object_get(info, "data_offsets");
     if (json_array_size(offsets) != 2)

@@ -36,7 +36,7 @@ long draw(long least, long most) {
 
 // ---- lines -------------------------------------------------------------------------------------
 
-// One write() for each line. So it is in the file whatever happens next, and the lines of two
+// One write() for each line, so that a crash loses no line that was written, and the lines of two
 // processes do not mix.
 __attribute__((format(printf, 1, 2))) static void write_line(const char *format, ...) {
     va_list args;

@@ -1,7 +1,6 @@
 // run.js: runs a chapter's program in the page, at <div data-program="04_name" data-flags="--devices 2" data-note="..">; and
-// draws the figures to move. The program is
-// WebAssembly (.make/wasm.mk), its system is wasi.js. What it needs lies in scripts beside the page that call
-// haveFile(), as a page that was opened as a file may load no other files. (After book.js.)
+// draws the figures to move. The program is WebAssembly (.make/wasm.mk), its system is wasi.js. What it needs lies in
+// scripts beside the page that call haveFile(), as a page that was opened as a file may load no other files. (After book.js.)
 "use strict";
 
 // ---- programs -----------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ async function runFrom(made, { program }) {
         if (program[1] > "2") await loadImages();
         worker = await workerOf(program, (message) => "status" in message ? end(message) : isOver || showMessage(made, message));
         if (isOver) worker.stop(); // while it was being loaded
-        else worker.run(made.line.value.split(/\s+/).filter(Boolean), images());
+        else worker.run(made.line.value.split(/\s+/).filter(Boolean), { "images/none": new Uint8Array(0), ...images() });
     } catch (error) {
         end({ text: "It cannot run here: " + error.message + "\n", error: true, status: 1 });
     }
@@ -230,7 +229,7 @@ function showEpochs(csv) {
     `with a CUDA graph. Fastest: ${devices(String(best(program)))} one by one, ${best(graph)} with a graph.`];
 }
 
-// A bar for each way to split the step, and the bubble of the pipeline, if the network can be cut into so many stages.
+// A bar for each way to split the step, and the bubble of the pipeline, if the network can be cut into k stages.
 function showPipeline(csv) {
     const rows = rowsOf(csv), [network, , , pieces] = rows[0], pipeline = rows.find(([, way]) => way === "across layers");
     const steps = rows.map(([, way, , , seconds]) => [way, 1e3 * Number(seconds)]), longest = Math.max(...steps.map(([, ms]) => ms || 0));

@@ -138,7 +138,7 @@ static void model_step(const Csv *csv, int r, Row *row) {
     row->modelled = MILLI * rank_seconds(&rank);
 }
 
-// How long LeNet's step takes on so many GPUs, in TF32.
+// How long LeNet's step takes on this number of GPUs, in TF32.
 static double lenet_ms(const Machine *machine, int images, int way, int gpus) {
     return MILLI * book_step_seconds(machine, (BookStep){true, images, 28, way, true}, gpus);
 }

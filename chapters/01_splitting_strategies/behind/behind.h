@@ -35,8 +35,8 @@ void many_devices(void);
 // ring.c: across_data with another sum of the gradients, for modelled time.
 const Strategy *across_data_in_a_ring(void);
 
-// pictures.c, for the figure to move: a pipeline of one network as a picture, and what its step
-// and the steps of the other strategies take, as a CSV.
+// pictures.c, for the figure to move: draws a pipeline of one network (SVG), and writes how long
+// its step and the steps of the other strategies take (CSV).
 extern const char pipeline_names[]; // "none|lenet|.."
 void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg);
 

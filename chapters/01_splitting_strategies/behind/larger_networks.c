@@ -25,8 +25,8 @@ static double fastest_step(Problem *problem, const Strategy *s, int k) {
 
 // ---- two networks on 8 devices ---------------------------------------------------------------
 
-// Memory, bytes and syncs are those of the formulas. The time is that of the strategies' own steps,
-// on devices of the modelled machine.
+// Memory, bytes and syncs come from the formulas. The time comes from the strategies' own steps, on
+// devices of the modelled machine.
 void larger_networks(void) {
     enum { K = 8 };
     printf("\n");

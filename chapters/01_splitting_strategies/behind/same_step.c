@@ -64,6 +64,6 @@ void compare_steps_with_one_device(const Problem *problem, const int ks[], int n
         }
     }
     printf("\n");
-    book_result("split in three ways, a step is that of one device");
+    book_result("split in three ways, a step computes what one device computes");
     step_free(&one, problem->network);
 }

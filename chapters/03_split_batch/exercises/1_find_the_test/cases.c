@@ -33,7 +33,7 @@ static int rows(int k, int least, bool divides) {
     return k * (int)draw(least, least + 9) + (divides ? 0 : (int)draw(1, k - 1));
 }
 
-// Of the second epoch, k divides the number of all images, but that of no minibatch.
+// In the second epoch, k divides the number of images, but not the size of any minibatch.
 static void full_minibatches(void) {
     find(FULL, (int)draw(2, 9), (int)draw(2, 30), 0, 1);
     for (int k = 2; k <= MOST_DEVICES; k++) {
