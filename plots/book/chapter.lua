@@ -14,7 +14,7 @@
 --     {kind = "starter" / "end starter", file =, id = of the exercise, text =}  the file that a student changes
 --     {kind = "run"}                                            where a notebook runs the chapter
 --     {kind = "fold" / "end fold", title =, path =}             a file, or a .c and its .h, shown on demand
---     {kind = "in page"}                                          where the program runs in the page
+--     {kind = "in page", folder =}                              where the program runs in the page
 --     {kind = "rest",    output =}                              what was printed by functions that are not shown
 --     {kind = "anchor",  path =}                                where links to a file lead that is shown already
 local source = require("source")
