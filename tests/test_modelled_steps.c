@@ -1,7 +1,7 @@
 // test_modelled_steps.c: what chapter 5 says of a training on a machine that need not be there: the
-// time is that of its own training loop, and the largest minibatch is the largest one.
+// time is that of its own training loop.
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/05_resnet18_concise/modelled_steps.h"
+#include "chapters/05_resnet18_concise/behind/modelled_steps.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
 #include "cases.h"
@@ -40,25 +40,6 @@ static double train(Device *const devices[], int k, int images, int batch_size) 
         free_kept();
     }
     return modelled_seconds() - begin;
-}
-
-static void try_to_fit(const char *machine, int batch_size) {
-    start(machine, BACKEND_MODEL);
-    Device *device = model_device(0);
-    train(&device, 1, 3 * batch_size, batch_size);
-}
-
-static int largest;
-static void one_image_more(void *machine) { try_to_fit(machine, largest + 1); }
-
-TEST(the_largest_batch_fits_and_one_image_more_does_not) {
-    for (const MachineFile *file = machine_files; file->name; file++) {
-        start("dgx-a100", BACKEND_CPU); // whichever machine's time is told
-        largest = largest_batch(net, machine_find(file->name), PIXELS);
-        assert_in_range(largest, 1000, MOST_IMAGES - 1);
-        try_to_fit(file->name, largest);
-        expect_death(1, "out of memory on model:0", one_image_more, (void *)file->name);
-    }
 }
 
 static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, BatchNormMode bn,
@@ -107,6 +88,14 @@ TEST(copies_take_time) {
     assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_RANK0, 64, 64).seconds == local);
     assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_AVERAGED, 64, 64).seconds == local);
     assert_true(ask("dgx-a100", BACKEND_MODEL, 4, BN_SYNC, 64, 64).seconds > local);
+}
+
+// With large minibatches a framework's kernels are faster than ours, with tiny ones its launches
+// are slower.
+TEST(a_framework_has_other_kernels_and_launches) {
+    ModelledEpoch large = ask("dgx-a100", BACKEND_MODEL, 1, BN_LOCAL, 512, 256);
+    ModelledEpoch tiny = ask("dgx-a100", BACKEND_MODEL, 1, BN_LOCAL, 2, 1);
+    assert_true(large.framework < large.seconds && tiny.framework > tiny.seconds);
 }
 
 static int end(void **state) {

@@ -1,0 +1,119 @@
+// print.c: how large the runs are, and what is printed of them.
+#include "behind.h"
+
+#include "common/base/error.h"
+#include "common/base/number.h"
+#include "common/model/modelled_clock.h"
+#include "common/program/say.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- sizes -------------------------------------------------------------------------------------
+
+// 0 images: all.
+typedef struct Size {
+    int train, test, epochs, batch;
+    float lr;
+} Size;
+
+// d2l's runs; small ones for a few minutes on two cores; and --quick's, for a class. With so few
+// images, small minibatches are needed: they mean more updates.
+static const Size full_size = {.epochs = 10, .batch = 256, .lr = 0.1f};
+static const Size small_size = {2048, 1000, 5, 16, 0.025f};
+static const Size quick_size = {256, 100, 2, 4, 0.02f};
+static const Size model_size = {.epochs = 1, .batch = 256, .lr = 0.1f}; // all epochs are the same
+static const Size experiment_size = {4096, 2000, 5, 32, 0.1f};
+
+static const Size *size_of(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    if (nb->experiment) return &experiment_size;
+    if (flags->backend == BACKEND_MODEL) return &model_size;
+    if (flags->quick) return &quick_size;
+    return nb->full || num_gpus() > 0 ? &full_size : &small_size;
+}
+
+void choose_size(Notebook *nb) {
+    Flags *flags = &nb->flags;
+    const Size *size = size_of(nb);
+    if (flags->quick && nb->full) die_usage("give one of them", "--quick and --full");
+    if (flags->quick && nb->experiment)
+        die_usage("leave one of them out", "--quick and --experiment: shorter trainings, or fewer, "
+                                           "cannot be told from chance");
+    if (flags->batch_size == 0) flags->batch_size = size->batch;
+    if (flags->lr < 0) flags->lr = size->lr;
+    if (flags->epochs == 0) flags->epochs = size->epochs;
+    if (flags->train_size == 0) flags->train_size = size->train;
+    if (flags->test_size == 0) flags->test_size = size->test;
+}
+
+void print_size(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    if (flags->backend == BACKEND_MODEL)
+        say("%smodel: nothing is computed, so there are no values; only the time that %d images "
+            "would take on %s",
+            flags->quick ? "quick: nothing is left out; " : "", nb->train_data->count,
+            modelled_machine()->name);
+    else if (size_of(nb) != &full_size)
+        say("quick: the first %d of 60000 training images and %d of 10000 test images, %d epoch%s; "
+            "--full is the full run",
+            nb->train_data->count, nb->test_data->count, flags->epochs,
+            flags->epochs == 1 ? "" : "s");
+    long trained = (long)(parameter_bytes(nb->net) / sizeof(float));
+    printf("ResNet-18: %s parameters (%.1f MB); %.1f KB of running statistics\n\n",
+           grouped((uint64_t)trained).text, (double)parameter_bytes(nb->net) / 1e6,
+           (double)buffer_bytes(nb->net) / 1e3);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+void print_training(const Notebook *nb, const Run *run) {
+    printf("training on %s: batch size %d, lr %g", device_names(run->t.devices, run->t.k),
+           run->batch_size, (double)run->t.lr);
+    printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb->bn);
+}
+
+char *settings_of(const Notebook *nb, const Run *run) {
+    const Flags *flags = &nb->flags;
+    const char *kind = num_gpus() == 0 ? "the CPU" : flags->tf32 ? "GPUs with TF32" : "GPUs";
+    char *lr = xshortest(run->t.lr);
+    char *settings =
+        xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+                "and %d test images (%08x, %08x) on %s%s",
+                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn,
+                flags->allreduce, nb->train_data->count, nb->test_data->count,
+                dataset_checksum(nb->train_data), dataset_checksum(nb->test_data), kind,
+                flags->shuffle ? "" : " in the order of the file");
+    free(lr);
+    return settings;
+}
+
+void check_step_bytes(const Run *run) {
+    CHECK(ledger_bytes_between_devices() == run->bytes_per_step,
+          "a step moved other bytes between the devices than the formula says: a bug in "
+          "allreduce, batch norm or the ledger");
+}
+
+void print_step_bytes(const Run *run) {
+    printf("Bytes: each step moved %s between the devices, as the formulas say\n",
+           grouped(run->bytes_per_step).text);
+}
+
+// ---- parameters --------------------------------------------------------------------------------
+
+void print_filter(const Parameter *weight, const Device *device) {
+    float *values = tensor_values(parameter_data(weight, device));
+    printf("%s[0] on %s: [", weight->name, device_name(device));
+    for (int i = 0; i < 9; i++) printf("%s%.4f", i % 3 ? " " : i ? "; " : "", (double)values[i]);
+    printf("]\n");
+    free(values);
+}
+
+bool equal_on_both(const Parameter *parameter, Device *const devices[]) {
+    float *first = tensor_values(parameter_data(parameter, devices[0]));
+    float *second = tensor_values(parameter_data(parameter, devices[1]));
+    bool equal = memcmp(first, second, tensor_bytes(parameter->start)) == 0;
+    free(first);
+    free(second);
+    return equal;
+}
