@@ -44,8 +44,7 @@ uint64_t bytes_in_buckets(size_t n, int k) {
     uint64_t sent = 0;
     for (size_t first = 0, size; first < n; first += size) {
         size = bucket_size(n, first);
-        for (int i = 0; i < k; i++)
-            sent += allreduce_bytes(chosen_allreduce(), size, k, i).sent;
+        for (int i = 0; i < k; i++) sent += allreduce_bytes(chosen_allreduce(), size, k, i).sent;
     }
     return sent;
 }

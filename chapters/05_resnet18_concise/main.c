@@ -30,10 +30,10 @@ static Notebook nb = {.bn = "averaged"};
 //
 // common/tensor/nn.c:place_on
 //
-// `flat->grad` is one long vector with the gradients of all 62 parameters, and each parameter's
+// `flat->grad` is one long vector with the gradients of all 76 parameters, and each parameter's
 // gradient is a slice of it. This will make the exchange simple. As in the book (*Dive into Deep
 // Learning*, or d2l, "Concise Implementation for Multiple GPUs"), we send a few images through the
-// network on two devices, and then ask for the first filter:
+// network on two devices, and then print the first weights:
 //
 // main.c:show_where_parameters_are
 //
@@ -54,10 +54,13 @@ static void show_where_parameters_are(Module *net) {
     }
     forward_all(net, X, 2, y_hat);
 
-    Parameter *weight = find_parameter(net, "0.weight");
-    for (int i = 0; i < 2; i++) print_filter(weight, devices[i]);
-    CHECK(equal_on_both(weight, devices), "all devices begin with the same parameters");
-    int status = try_in_child(ask_the_host, weight);
+    for (int i = 0; i < 2; i++) {
+        Tensor *all = flat_parameters(net, devices[i]).data;
+        Tensor *first = tensor_slice(all, 0, 1, (int[]){3});
+        tensor_print("first weights", first);
+        tensor_free(first);
+    }
+    int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
     CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
     for (int i = 0; i < 2; i++) tensor_free(X[i]);
 }
@@ -76,7 +79,7 @@ static void show_where_parameters_are(Module *net) {
 // data_parallel.c:trainer_step
 //
 // The exchange uses *buckets* of 25 MiB, as PyTorch's `DistributedDataParallel` (DDP) does. One
-// exchange per parameter would mean 62 exchanges, most of them tiny. One exchange for all would
+// exchange per parameter would mean 76 exchanges, most of them tiny. One exchange for all would
 // have to wait until the last gradient is computed, whereas a bucket can be sent while the
 // gradients of the next one are still being computed. Chapter 6 does that. Here we wait, to keep
 // the step simple.
@@ -118,7 +121,7 @@ static void show_where_parameters_are(Module *net) {
 // common/tensor/batch_norm.c:sync_batch_norm
 //
 // That is one small exchange in each batch norm, and another one in backward, for the sums in its
-// gradient. ResNet-18 has 20 batch norms, so a step has 40 more exchanges, each of which makes all
+// gradient. ResNet-18 has 17 batch norms, so a step has 34 more exchanges, each of which makes all
 // devices wait. The other answers cost nothing in training. They train as if the minibatch were as
 // small as a shard, which matters if a shard has only a few images.
 //
@@ -154,45 +157,41 @@ static double accuracy(Training *t) {
     return evaluate_accuracy_gpus(&run->dp, run->test_iter);
 }
 
-// Calls resume_run() or save_run().
-static void with_checkpoint(Run *run, void (*what)(Runs *runs, const ResumableRun *run)) {
-    char *settings = settings_of(&nb, run);
-    what(&nb.runs, &(ResumableRun){.number = run->number,
-                                   .t = &run->t,
-                                   .replicas = run->dp.bn == BN_LOCAL ? run->dp.k : 1,
-                                   .settings = settings,
-                                   .images = nb.train_data->count,
-                                   .batch_size = run->batch_size});
-    free(settings);
-}
-
 static void save(Training *t) {
-    if (nb.flags.checkpoint) with_checkpoint(t->context, save_run);
+    Run *run = t->context;
+    save_run(&nb.runs, &run->saved);
 }
 
-static void end_of(Run *run) {
+static void begin(Run *run) {
+    Training *t = &run->t;
+    run->bytes_per_step = step_bytes(&run->dp);
+    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
+    t->iter = data_iter_new(nb.train_data, run->batch_size, nb.flags.shuffle, nb.flags.seed);
+    t->devices = run->dp.devices;
+    t->context = run;
+    print_training(&nb, run);
+    run->saved = resumable(&nb, run);
+    resume_run(&nb.runs, &run->saved);
+}
+
+static void end(Run *run) {
     print_stopped(&nb.runs);
     share_statistics(&run->dp); // Ctrl-C may have come before evaluation did.
     if (nb.flags.save) save_parameters(nb.net, run->dp.devices[0], nb.flags.save);
     data_iter_free(run->t.iter);
     data_iter_free(run->test_iter);
+    free(run->saved.settings);
 }
 
 static void train(Run *run) {
-    Training *t = &run->t;
     Device *devices[MAX_DEVICES] = {NULL};
-    open_devices(devices, t->k);
+    int k = run->t.k;
+    open_devices(devices, k);
     restart(nb.net); // back to the initial values
-    run->dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(nb.bn));
-    run->bytes_per_step = step_bytes(&run->dp);
-    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
-    t->iter = data_iter_new(nb.train_data, run->batch_size, nb.flags.shuffle, nb.flags.seed);
-    t->devices = devices;
-    t->context = run;
-    print_training(&nb, run);
-    with_checkpoint(run, resume_run);
-    train_epochs(t);
-    end_of(run);
+    run->dp = data_parallel(nb.net, devices, k, batch_norm_mode(nb.bn));
+    begin(run);
+    train_epochs(&run->t);
+    end(run);
 }
 
 static Run new_run(int number, int k, int times) {
@@ -208,6 +207,7 @@ static Run new_run(int number, int k, int times) {
                        .whole_epoch = save}};
 }
 
+// After --resume, a run that was over before is not trained again.
 static void train_or_recall(Run *run) {
     if (interrupted()) return;
     if (was_over(&nb.runs, run->number))
@@ -229,46 +229,45 @@ static void train_on_one_and_on_two(void) {
 
 // ## One change at a time
 //
-// Our second run ended with a lower accuracy than our first. What costs the accuracy? The second
-// run has twice the batch size, twice the learning rate, and two devices. With `--bn rank0`, as in
-// PyTorch, it also evaluates with the statistics of one device only. And d2l's second run does not
-// begin as its first one did. d2l gives the same network to `train()` again, which draws new
-// weights, but leaves the biases and all of batch norm as the first run left them.
+// The two curves differ. Why? The second run has twice the batch size, twice the learning rate, and
+// two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the statistics of one
+// device only. And d2l's second run does not begin as its first one did. d2l gives the same network
+// to `train()` again, which draws new weights, but leaves the biases and all of batch norm as the
+// first run left them.
 //
-// `--experiment` changes one thing at a time, in seven ways to train, each from ten seeds. To make
-// that possible on a laptop, the ResNet-18 has an eighth of the channels, the images have half the
-// size, and there are 5 epochs of 4,096 images. The figures were recorded with
-// `build/05_resnet18_concise --experiment --threads 1` on two cores of an AMD EPYC, before this page
-// was made.
+// `--experiment` trains in seven ways, each from ten seeds. Each way differs from another in one
+// thing. So that a laptop can do it, this ResNet-18 has an eighth of the channels, the images have
+// half the size, and there are 5 epochs of 4,096 images. The picture and the table below are not
+// from the run of this page. They were recorded once, on two cores of an AMD EPYC, with
+// `build/05_resnet18_concise --experiment --threads 1`.
 //
-// ![Each dot is one training, each diamond the mean of ten. All seven ways overlap. (Minibatches of
-// 32 and 64 images; the first way has a learning rate of
-// 0.1.)](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
-// with a line from the lowest to the highest dot and a diamond at the mean. The rows overlap almost
-// completely.")
+// ![Each dot is one training, each diamond the mean of
+// ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
+// with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap; the
+// four lower means with twice the batch size and learning rate are left of the first one.")
 //
-// Look at the widths first. Nothing but the seed differs between the dots of a row. d2l's first run
-// ends anywhere between 0.667 and 0.800. The widest row, from 0.545 to 0.748, is on one device.
+// Look at the widths first. Nothing but the seed differs between the dots of one row. d2l's first
+// run can end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it is on one
+// device. If you compare two single trainings, you can get any answer that you like.
 //
-// The table compares means of trainings from the same seeds. The last column makes an interval: in
-// 95 of 100 such tables, every true effect lies within its +-.
+// The table compares means of ten trainings from the same seeds. In 95 of 100 such tables, all true
+// effects lie within the +- of their rows.
 //
 // behind/factors.c:show_recorded_experiment
 //
-// The fourth row is a control. Apart from rounding, two devices with `sync` compute what one
-// computes, so the true effect is nearly zero. Yet the means of ten trainings differ by almost
-// 0.05. Rounding is enough to send a training another way. No effect in the first three rows is
-// larger than its interval, so ten seeds cannot tell us what costs the accuracy, or whether
-// anything does. The last row is much more precise, because it evaluates the same ten trainings
-// twice. It clears `rank0`, which was a suspect: whose running statistics we take changes almost
-// nothing here.
+// The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
+// computes, so its true effect is nearly zero. Yet its +- is more than 0.05, because rounding is
+// enough to send a training another way. Most other effects are smaller than their +-, too. Twice
+// the batch size or twice the learning rate alone cannot be told from noise. Both together can,
+// with the mean of all four ways that have both: they cost about 0.04. The last row is more
+// precise, because it evaluates the same trainings twice. It acquits `rank0`. So what costs the
+// accuracy is not the second device. It is what we changed along with it.
 //
-// We fell for the noise ourselves. The first five seeds alone "showed" that twice both, in the mean
-// of the four ways that do it, loses 0.058 ± 0.019. With the next five it was 0.019 ± 0.061. So the
-// one explanation that we could see is the spread of single runs, and it needs no second GPU. But
-// this is a small network and a short training. It shows what such changes can do, and not what
-// happened in a run with all of the data.
-//
+// We fell for the noise ourselves. In an earlier recording, with a version of the program that
+// rounds differently, the first five seeds said that twice both loses 0.058 ± 0.019. The next five
+// said 0.019 ± 0.061. And this is a small network and a short training. It shows what such changes
+// can do, and not what they do in ten epochs on all of the data.
+
 // ## On GPUs
 //
 // How much faster is it on more GPUs? We do not have several, so the times are modelled, for a DGX
@@ -280,7 +279,7 @@ static void train_on_one_and_on_two(void) {
 //
 // main.c:ask_about_two_gpus
 //
-// behind/modelled.c:print_epochs_on_gpus
+// behind/modelled_steps.c:print_epochs_on_gpus
 //
 // The two copies take 0.33 ms in total, which hardly shows beside 81 ms. The star's hub has more to
 // do with each GPU, so on eight GPUs the ring is faster, by 2 %.
@@ -382,11 +381,11 @@ static void read_flags(int argc, char *argv[]) {
                   "--load and --resume");
 }
 
-static void open_notebook(void) {
+static void open_notebook(const char *csv, const char *png) {
     const Flags *flags = &nb.flags;
     nb.train_data = fashion_mnist_open(flags->data, true, flags->train_size);
     nb.test_data = fashion_mnist_open(flags->data, false, flags->test_size);
-    nb.animator = animator_new(book_csv(".csv"), book_output(".png"), flags->live);
+    nb.animator = animator_new(csv, png, flags->live);
     nb.net = resnet18(FASHION_MNIST_CLASSES, 1);
     initialize(nb.net, flags->seed);
     nb.runs = (Runs){.flags = flags,
@@ -405,6 +404,15 @@ static void close_notebook(void) {
     loss_log_free(&nb.loss_log);
 }
 
+// The two runs, and after them what needs no training.
+static void tell_the_story(const char *factors, const char *modelled) {
+    train_on_one_and_on_two();
+    if (factors && !interrupted()) show_recorded_experiment(factors, !nb.flags.quick);
+    if (!modelled || interrupted()) return;
+    Prediction two = ask_about_two_gpus();
+    predict_compare(two, print_epochs_on_gpus(&nb, modelled), "times as fast");
+}
+
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
     const Flags *flags = &nb.flags;
@@ -412,28 +420,23 @@ int main(int argc, char *argv[]) {
         run_experiment(flags);
         return book_end();
     }
-    bool two_runs = flags->devices == 0, values = flags->backend != BACKEND_MODEL;
-    const char *modelled = two_runs && modelled_machine() ? book_output("_modelled.csv") : NULL;
-    const char *factors = two_runs && values ? book_output("_factors.png") : NULL;
-    book_csv(".csv");
-    book_output(".png");
+    bool story = flags->devices == 0, values = flags->backend != BACKEND_MODEL;
+    bool on_gpus = story && !flags->quick && modelled_machine();
+    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    const char *factors = story && values ? book_output("_factors.png") : NULL;
+    const char *modelled = on_gpus ? book_output("_modelled.csv") : NULL;
     book_check_outputs();
-    open_notebook();
+    open_notebook(csv, png);
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);
-    if (values && book_can_use_devices(2)) show_where_parameters_are(nb.net);
+    if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
     Run alone = new_run(0, flags->devices, 1);
-    if (two_runs)
-        train_on_one_and_on_two();
+    if (story)
+        tell_the_story(factors, modelled);
     else
         train(&alone);
     animator_close(nb.animator);
     loss_log_write(&nb.loss_log, flags->log_loss);
-    if (factors && !interrupted()) show_recorded_experiment(factors, !flags->quick);
-    if (modelled && !interrupted()) {
-        Prediction two = ask_about_two_gpus();
-        predict_compare(two, print_epochs_on_gpus(&nb, modelled), "times as fast");
-    }
     close_notebook();
     return book_end();
 }

@@ -54,7 +54,6 @@ uint64_t synchronising_bytes(const DataParallel *dp) {
     uint64_t pairs = (uint64_t)(dp->k * (dp->k - 1)), floats = 0;
     if (dp->bn != BN_SYNC) return 0;
     for (int p = 0; p < all.n; p++)
-        if (strstr(all.list[p]->name, "running_mean"))
-            floats += 4 * numel(all.list[p]->start) + 1;
+        if (strstr(all.list[p]->name, "running_mean")) floats += 4 * numel(all.list[p]->start) + 1;
     return pairs * floats * sizeof(float);
 }

@@ -88,7 +88,7 @@ void resume_run(Runs *runs, const ResumableRun *run) {
     runs->saved_epochs = 0;
     if (!flags->resume || run->number != resumed->run) return;
     char *length = length_of_runs(flags);
-    int batches = (run->images + run->batch_size - 1) / run->batch_size;
+    int batches = data_iter_batches(t->iter);
     checkpoint_check(flags->resume, resumed, run->settings, length, batches, batches,
                      training_steps(flags, batches));
     free(length);

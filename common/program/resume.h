@@ -25,12 +25,10 @@ typedef struct Runs {
 
 // A run, for the functions below.
 typedef struct ResumableRun {
-    int number;           // from 0
-    Training *t;          // devices, k, and how far it is
-    int replicas;         // how many of them have their own batch norm statistics
-    const char *settings; // what must be the same to have the same bits: "devices 2, lr 0.2, .."
-    int images;           // in an epoch
-    int batch_size;
+    int number;     // from 0
+    Training *t;    // devices, k, and how far it is
+    int replicas;   // how many of them have their own batch norm statistics
+    char *settings; // what must be the same to have the same bits: "devices 2, lr 0.2, .."
 } ResumableRun;
 
 // Reads what the runs start from. With --resume, reads the curves, the losses and the place where

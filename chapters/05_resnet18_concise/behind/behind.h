@@ -1,9 +1,9 @@
 // behind.h: what the chapter's program needs beside its story: sizes of the runs, tables, and the
 // experiment.
 //
-// Before a run, call choose_size(); in each step, check_step_bytes(); after the runs, print_step_bytes().
-// For times on GPUs, print_epochs_on_gpus(). For the experiment, run_experiment(), or
-// show_recorded_experiment() for the one whose figures are kept.
+// Before a run, call choose_size(); in each step, check_step_bytes(); after the runs,
+// print_step_bytes(). For times on GPUs, print_epochs_on_gpus(). For the experiment,
+// run_experiment(), or show_recorded_experiment() for the one whose figures are kept.
 #ifndef CHAPTER_05_BEHIND_H
 #define CHAPTER_05_BEHIND_H
 
@@ -30,6 +30,7 @@ typedef struct Run {
     DataParallel dp; // while the run lasts
     DataIter *test_iter;
     uint64_t bytes_per_step; // between devices, by the formulas
+    ResumableRun saved;      // for its checkpoint
 } Run;
 
 // ---- print.c -----------------------------------------------------------------------------------
@@ -41,16 +42,12 @@ void choose_size(Notebook *nb);
 void print_size(const Notebook *nb);
 // "training on [cpu:0]: batch size 16, lr 0.025"
 void print_training(const Notebook *nb, const Run *run);
-// All that must be the same for a run to have the same bits, as one line of text; free() it.
-char *settings_of(const Notebook *nb, const Run *run);
+// What a checkpoint has to know of a run that begins. free() its settings.
+ResumableRun resumable(const Notebook *nb, Run *run);
 // For a step that was counted since ledger_reset(): die()s if other bytes crossed between the
 // devices than the formulas say.
 void check_step_bytes(const Run *run);
 void print_step_bytes(const Run *run);
-// The first filter of a convolution's weight, on a device.
-void print_filter(const Parameter *weight, const Device *device);
-// Returns whether two devices hold the same values of a parameter, to the last bit.
-bool equal_on_both(const Parameter *parameter, Device *const devices[]);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ static const Way ways[NUM_WAYS] = {
 // Accuracy after the last epoch, with the running statistics that the way says, and, from the same
 // training, with the mean of all devices' statistics.
 typedef struct Outcome {
-    double loss, acc, acc_averaged;
+    double acc, acc_averaged;
 } Outcome;
 
 enum { SEEDS = 10 };
@@ -48,20 +48,13 @@ typedef struct Experiment {
 
 // ---- one training ------------------------------------------------------------------------------
 
-// Returns the mean loss.
-static double train_epoch(DataParallel *dp, DataIter *iter, int epoch, float lr) {
+static void train_epoch(DataParallel *dp, DataIter *iter, int epoch, float lr) {
     Tensor *X, *y, *losses[MAX_DEVICES];
-    float values[MAX_DEVICES];
-    double sum = 0;
-    long images = 0;
     data_iter_start(iter, epoch);
     while (!interrupted() && data_iter_next(iter, &X, &y)) {
         train_step(dp, X, y, lr, losses);
-        items(losses, dp->k, values);
-        for (int i = 0; i < dp->k; i++) sum += (double)values[i];
-        images += X->shape[0];
+        synchronize_all();
     }
-    return sum / (double)images;
 }
 
 // Evaluating with device 0's statistics overwrites device 1's, so these are put back.
@@ -103,7 +96,7 @@ static Outcome train(Module *net, const Way *way, const Flags *flags, Dataset *c
     restart(net);
     DataParallel dp = data_parallel(net, devices, way->devices, way->bn);
     for (int epoch = 0; epoch < flags->epochs && !interrupted(); epoch++)
-        outcome.loss = train_epoch(&dp, train_iter, epoch, (float)way->times_lr * flags->lr);
+        train_epoch(&dp, train_iter, epoch, (float)way->times_lr * flags->lr);
     evaluate(&dp, test_iter, &outcome);
     leave_what_the_first_run_leaves(net, devices[0]);
     data_iter_free(train_iter);
@@ -133,16 +126,13 @@ static void train_all(const Flags *flags, Experiment *e) {
 
 static void write_outcomes(const char *path, const Flags *flags, const Experiment *e) {
     OutputFile csv = output_open(path);
-    fprintf(csv.stream,
-            "way,devices,batch_size,lr,seed,train_loss,test_acc,test_acc_averaged\n");
+    fprintf(csv.stream, "way,devices,batch_size,lr,seed,test_acc,test_acc_averaged\n");
     for (int w = 0; w < NUM_WAYS; w++)
         for (int s = 0; s < SEEDS; s++) {
             const Outcome *o = &e->of[w][s];
-            fprintf(csv.stream, "%s,%d,%d,%g,%llu,%.4f,%.4f,%.4f\n", ways[w].name,
-                    ways[w].devices, ways[w].times_batch * flags->batch_size,
-                    ways[w].times_lr * (double)flags->lr,
-                    (unsigned long long)flags->seed + (unsigned)s, o->loss, o->acc,
-                    o->acc_averaged);
+            fprintf(csv.stream, "%s,%d,%d,%g,%llu,%.4f,%.4f\n", ways[w].name, ways[w].devices,
+                    ways[w].times_batch * flags->batch_size, ways[w].times_lr * (double)flags->lr,
+                    (unsigned long long)flags->seed + (unsigned)s, o->acc, o->acc_averaged);
         }
     output_close(&csv);
 }
@@ -154,8 +144,8 @@ static void read_outcomes(const char *path, Experiment *e) {
     for (int w = 0; w < NUM_WAYS; w++)
         for (int s = 0; s < SEEDS; s++) {
             Outcome *o = &e->of[w][s];
-            whole = whole && fscanf(csv, " %*[^,],%*d,%*d,%*f,%*d,%lf,%lf,%lf", &o->loss,
-                                    &o->acc, &o->acc_averaged) == 3;
+            whole = whole &&
+                    fscanf(csv, " %*[^,],%*d,%*d,%*f,%*d,%lf,%lf", &o->acc, &o->acc_averaged) == 2;
         }
     fclose(csv);
     if (!whole) die("run --experiment again", "%s: does not hold all trainings", path);

@@ -1,4 +1,5 @@
-// modelled_steps.c: see modelled_steps.h; and d2l's training on up to eight devices of another machine.
+// modelled_steps.c: see modelled_steps.h; and d2l's training on up to eight devices of another
+// machine.
 #include "behind.h"
 #include "modelled_steps.h"
 
@@ -83,14 +84,13 @@ double print_epochs_on_gpus(const Notebook *nb, const char *csv) {
     OutputFile file = output_open(csv);
     say("\nAn epoch of %d images, %d for each device in a step, modelled: %s", IMAGES, BATCH,
         machine->name);
-    Table printed = TABLE(NULL, WHOLE("devices"), DIGITS("star, s", 3), FIXED("speed-up", 2),
-                          DIGITS("ring, s", 3), FIXED("speed-up", 2),
-                          DIGITS("a framework's kernels, s", 3));
+    Table printed =
+        TABLE(NULL, WHOLE("devices"), DIGITS("star, s", 3), FIXED("speed-up", 2),
+              DIGITS("ring, s", 3), FIXED("speed-up", 2), DIGITS("a framework's kernels, s", 3));
     Table written = TABLE(file.stream, {.csv = "machine"}, {.csv = "allreduce"}, {.csv = "devices"},
                           {.csv = "seconds"}, {.csv = "copies"}, {.csv = "framework_seconds"});
     for (int k = 1; k <= MOST_DEVICES && machine_has_devices(machine, k); k *= 2)
         seconds[k] = add_rows(&printed, &written, nb, k);
     output_close(&file);
-    printf("\n");
     return seconds[2] > 0 ? seconds[1] / seconds[2] : NAN;
 }

@@ -7,7 +7,6 @@
 #include "common/program/say.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // ---- sizes -------------------------------------------------------------------------------------
 
@@ -55,12 +54,10 @@ void print_size(const Notebook *nb) {
             flags->quick ? "quick: nothing is left out; " : "", nb->train_data->count,
             modelled_machine()->name);
     else if (size_of(nb) != &full_size)
-        say("quick: the first %d of 60000 training images and %d of 10000 test images, %d epoch%s; "
-            "--full is the full run",
-            nb->train_data->count, nb->test_data->count, flags->epochs,
-            flags->epochs == 1 ? "" : "s");
+        say("quick: %d of 60000 images, %d of 10000 test images; --full is the full run",
+            nb->train_data->count, nb->test_data->count);
     long trained = (long)(parameter_bytes(nb->net) / sizeof(float));
-    printf("ResNet-18: %s parameters (%.1f MB); %.1f KB of running statistics\n\n",
+    printf("ResNet-18: %s parameters (%.1f MB); %.1f KB of running statistics\n",
            grouped((uint64_t)trained).text, (double)parameter_bytes(nb->net) / 1e6,
            (double)buffer_bytes(nb->net) / 1e3);
 }
@@ -73,19 +70,18 @@ void print_training(const Notebook *nb, const Run *run) {
     printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb->bn);
 }
 
-char *settings_of(const Notebook *nb, const Run *run) {
+ResumableRun resumable(const Notebook *nb, Run *run) {
     const Flags *flags = &nb->flags;
     const char *kind = num_gpus() == 0 ? "the CPU" : flags->tf32 ? "GPUs with TF32" : "GPUs";
     char *lr = xshortest(run->t.lr);
-    char *settings =
-        xprintf("devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
-                "and %d test images (%08x, %08x) on %s%s",
-                run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn,
-                flags->allreduce, nb->train_data->count, nb->test_data->count,
-                dataset_checksum(nb->train_data), dataset_checksum(nb->test_data), kind,
-                flags->shuffle ? "" : " in the order of the file");
+    char *settings = xprintf(
+        "devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+        "and %d test images (%08x, %08x) on %s%s",
+        run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn, flags->allreduce,
+        nb->train_data->count, nb->test_data->count, dataset_checksum(nb->train_data),
+        dataset_checksum(nb->test_data), kind, flags->shuffle ? "" : " in the order of the file");
     free(lr);
-    return settings;
+    return (ResumableRun){run->number, &run->t, run->dp.bn == BN_LOCAL ? run->dp.k : 1, settings};
 }
 
 void check_step_bytes(const Run *run) {
@@ -97,23 +93,4 @@ void check_step_bytes(const Run *run) {
 void print_step_bytes(const Run *run) {
     printf("Bytes: each step moved %s between the devices, as the formulas say\n",
            grouped(run->bytes_per_step).text);
-}
-
-// ---- parameters --------------------------------------------------------------------------------
-
-void print_filter(const Parameter *weight, const Device *device) {
-    float *values = tensor_values(parameter_data(weight, device));
-    printf("%s[0] on %s: [", weight->name, device_name(device));
-    for (int i = 0; i < 9; i++) printf("%s%.4f", i % 3 ? " " : i ? "; " : "", (double)values[i]);
-    printf("]\n");
-    free(values);
-}
-
-bool equal_on_both(const Parameter *parameter, Device *const devices[]) {
-    float *first = tensor_values(parameter_data(parameter, devices[0]));
-    float *second = tensor_values(parameter_data(parameter, devices[1]));
-    bool equal = memcmp(first, second, tensor_bytes(parameter->start)) == 0;
-    free(first);
-    free(second);
-    return equal;
 }
