@@ -9,37 +9,37 @@ static Notebook nb = {.bn = "averaged"};
 // ## A network from modules
 //
 // In chapter 4 we wrote out each parameter of LeNet, and its exchange. Here the network consists of
-// *modules*, as with `torch.nn`. A module owns its parameters and knows how to compute.
+// *modules*, as in `torch.nn`. A module owns its parameters and knows how to compute.
 //
 // resnet18.c:resnet18
 //
-// Most of ResNet-18 [@he2016] is *residual blocks*, which add their input to their output, so that
-// many layers can be trained. If a block changes the shape, a convolution with a 1 x 1 window
-// adapts the input.
+// ResNet-18 [@he2016] consists mostly of *residual blocks*, which add their input to their output.
+// That makes it possible to train many layers. Where the shape changes, the input passes through a
+// 1 x 1 convolution before it is added.
 //
 // resnet18.c:resnet_block
 //
-// d2l changed the first layer and left out the pooling after it, because our images are small. The
+// The book (*Dive into Deep Learning*, d2l for short, "Concise Implementation for Multiple GPUs")
+// changed the first layer and left out the pooling after it, because its images are small. The
 // network has 11.2 million parameters, 87 times as many as LeNet, and it computes much more for
 // each of them. So the exchange of gradients should matter less.
 //
 // ## Where the parameters are
 //
-// `initialize()` draws the initial values from a seed and keeps them on the host. A device gets a
+// `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
 // copy of all parameters when the first data arrives there:
 //
 // common/tensor/nn.c:place_on
 //
 // `flat->grad` is one long vector with the gradients of all 76 parameters, and each parameter's
-// gradient is a slice of it. This will make the exchange simple. As in the book (*Dive into Deep
-// Learning*, or d2l, "Concise Implementation for Multiple GPUs"), we send a few images through the
-// network on two devices, and then print the first weights:
+// gradient is a slice of it. That will make the exchange simple. As in the book, we send a few
+// images through the network on two devices, and then print the first weights on each:
 //
 // main.c:show_where_parameters_are
 //
-// Both devices made the same copy from the same initial values. The host has only the initial
-// values, so asking it for the parameter is an error. The program asks in a child process, a copy
-// of itself, and prints the error and its hint.
+// Both devices copied the same initial values. The host has no copy for computing, so asking it for
+// the parameter is an error. (The program asks in a child process, a copy of itself, which ends
+// with the error.)
 
 static void ask_the_host(void *weight) { parameter_data(weight, host()); }
 
@@ -62,57 +62,58 @@ static void show_where_parameters_are(Module *net) {
     }
     int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
     CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
+    printf("\n");
     for (int i = 0; i < 2; i++) tensor_free(X[i]);
 }
 
 // ## One wrapper
 //
-// A `DataParallel` is a network, its k devices, and a replica of the parameters on each device. One
-// training step is chapter 4's, for any network. `shards[i]` says which rows of the minibatch
+// A `DataParallel` is a network, its k devices, and the replicas of the parameters on them. A
+// training step is chapter 4's step, for any network. `shards[i]` says which rows of the minibatch
 // device i gets.
 //
 // data_parallel.c:train_step_as
 //
-// PyTorch's and Gluon's users know the last line as the trainer's `step()`. It exchanges all
-// gradients as one vector, then updates each replica.
+// The last call is what PyTorch's optimizers and MXNet's trainers call `step()`. It exchanges all
+// gradients as one vector and then updates each replica.
 //
 // data_parallel.c:trainer_step
 //
-// The exchange uses *buckets* of 25 MiB, as PyTorch's `DistributedDataParallel` (DDP) does. One
-// exchange per parameter would mean 76 exchanges, most of them tiny. One exchange for all would
-// have to wait until the last gradient is computed, whereas a bucket can be sent while the
-// gradients of the next one are still being computed. Chapter 6 does that. Here we wait, to keep
-// the step simple.
+// The vector travels in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP).
+// Without buckets there are two choices. One exchange for each parameter means 76 exchanges, most
+// of them tiny. One exchange for all of them has to wait for the last gradient, whereas a bucket
+// can travel while the gradients of the next one are still being computed. Chapter 6 does that.
+// Here we wait, to keep the step simple.
 //
 // data_parallel.c:allreduce_in_buckets
 //
-// This is all that k devices need, for any network made of modules. With one exception.
+// This is all that k devices need, for any network made of modules, with one exception.
 //
 // ## Batch norm
 //
-// After each convolution there is *batch normalization*. In training it subtracts each channel's
-// *mean* over the minibatch and divides by the standard deviation. It is the only layer in which
-// the images of a minibatch depend on each other. For evaluation it keeps *running statistics*,
-// moving averages of the means and variances, and each training step moves them by a tenth of the
-// difference.
+// *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts from each
+// channel its mean over the minibatch and divides by the standard deviation. So the images of a
+// minibatch depend on each other here, and in no other layer. For evaluation, it keeps *running
+// statistics*. These are moving averages of the means and variances, and each training step moves
+// them a tenth of the way.
 //
-// With k devices there are two questions. Over which images is the mean taken, the device's shard
-// or all shards? And which running statistics does the network have, if each device has seen other
-// images? Four answers are in use, and `--bn` chooses one:
+// With k devices there are two questions. Is the mean taken over the device's shard, or over all
+// shards? And which running statistics does the network evaluate with, if each device has seen
+// other images? `--bn` chooses one of four answers:
 //
-// | `--bn`     | training: mean over | evaluation: statistics of   | found in                       |
-// |------------|---------------------|-----------------------------|--------------------------------|
-// | `local`    | the device's shard  | each device, its own        | d2l with MXNet                 |
-// | `rank0`    | the device's shard  | device 0                    | PyTorch's DataParallel and DDP |
-// | `averaged` | the device's shard  | the mean over all devices   | this program, by default       |
-// | `sync`     | all shards          | any device, as all are equal| PyTorch's SyncBatchNorm        |
+// | `--bn`     | training: mean over | evaluation: statistics of | found in                       |
+// |------------|---------------------|---------------------------|--------------------------------|
+// | `local`    | the device's shard  | each device itself        | d2l with MXNet                 |
+// | `rank0`    | the device's shard  | device 0                  | PyTorch's DataParallel and DDP |
+// | `averaged` | the device's shard  | the mean over all devices | this program, by default       |
+// | `sync`     | all shards          | any device; all are equal | PyTorch's SyncBatchNorm        |
 //
 // The first three train in the same way. They differ only in what happens before evaluation:
 //
 // running_statistics.c:share_statistics
 //
 // Only with `sync` do k devices compute what one device computes. Device i sends each channel's
-// count $n_i$, mean $m_i$ and variance $v_i$ to all others, and each device merges them, with $n =
+// count $n_i$, mean $m_i$ and variance $v_i$ to all others. Then each device merges them, with $n =
 // \sum n_i$:
 //
 // $$m = \frac{1}{n} \sum_i n_i m_i \qquad v = \frac{1}{n} \sum_i n_i \left(v_i + (m_i -
@@ -120,18 +121,18 @@ static void show_where_parameters_are(Module *net) {
 //
 // common/tensor/batch_norm.c:sync_batch_norm
 //
-// That is one small exchange in each batch norm, and another one in backward, for the sums in its
-// gradient. ResNet-18 has 17 batch norms, so a step has 34 more exchanges, each of which makes all
-// devices wait. The other answers cost nothing in training. They train as if the minibatch were as
-// small as a shard, which matters if a shard has only a few images.
+// This is one small exchange in each batch norm, and backward needs another one. ResNet-18 has 17
+// batch norms, so a step has 34 more exchanges, and in each of them all devices wait. The other
+// answers cost nothing in training. But they train as if the minibatch were as small as a shard,
+// which matters if a shard has only a few images.
 //
 // ## One device, then two
 //
 // d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
 // with 512 images and 0.2. So each GPU has the same number of images in a step as before, and an
-// epoch has half as many steps. Without a GPU our program takes 16 and 32 images, and only some of
-// the data set. The loop over epochs is chapter 4's. Each step counts the bytes that cross between
-// the devices and compares them with the formulas of chapter 2:
+// epoch has half as many steps. Without a GPU, our program uses 16 and 32 images, and only part of
+// the data set. Each step compares the bytes that cross between the devices with the formulas of
+// chapter 2:
 //
 // main.c:step
 //
@@ -139,17 +140,17 @@ static void show_where_parameters_are(Module *net) {
 //
 // main.c:train_on_one_and_on_two
 //
-// ![Both runs above, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs:
-// training loss on the left, test accuracy on the right, with a thick line for one device and a
-// thin one for two. The losses fall, and the two runs differ from each other.")
+// ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
+// loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
+// two. The losses fall, and the two runs differ from each other.")
 //
-// You can stop either run and resume it later, to the same bits ([Running it](../running_it.md)).
+// You can stop these trainings and resume them later ([Running it](../running_it.md)).
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Run *run = t->context;
     ledger_reset();
     train_step(&run->dp, X, y, t->lr, losses);
-    check_step_bytes(run);
+    CHECK(ledger_bytes_between_devices() == run->bytes_per_step, "bytes are as the formulas say");
 }
 
 static double accuracy(Training *t) {
@@ -159,19 +160,21 @@ static double accuracy(Training *t) {
 
 static void save(Training *t) {
     Run *run = t->context;
-    save_run(&nb.runs, &run->saved);
+    save_run(&nb.runs, &run->as);
 }
 
 static void begin(Run *run) {
     Training *t = &run->t;
+    int batch_size = run->as.batch_size;
+    run->as.t = t;
+    run->as.replicas = run->dp.bn == BN_LOCAL ? run->dp.k : 1;
     run->bytes_per_step = step_bytes(&run->dp);
-    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
-    t->iter = data_iter_new(nb.train_data, run->batch_size, nb.flags.shuffle, nb.flags.seed);
+    run->test_iter = data_iter_new(nb.test_data, batch_size, false, 0);
+    t->iter = data_iter_new(nb.train_data, batch_size, nb.flags.shuffle, nb.flags.seed);
     t->devices = run->dp.devices;
     t->context = run;
-    print_training(&nb, run);
-    run->saved = resumable(&nb, run);
-    resume_run(&nb.runs, &run->saved);
+    print_training(run);
+    resume_run(&nb.runs, &run->as);
 }
 
 static void end(Run *run) {
@@ -180,7 +183,6 @@ static void end(Run *run) {
     if (nb.flags.save) save_parameters(nb.net, run->dp.devices[0], nb.flags.save);
     data_iter_free(run->t.iter);
     data_iter_free(run->test_iter);
-    free(run->saved.settings);
 }
 
 static void train(Run *run) {
@@ -195,8 +197,7 @@ static void train(Run *run) {
 }
 
 static Run new_run(int number, int k, int times) {
-    return (Run){.number = number,
-                 .batch_size = times * nb.flags.batch_size,
+    return (Run){.as = {number, times * nb.flags.batch_size, .bn = nb.bn},
                  .t = {.flags = &nb.flags,
                        .animator = nb.animator,
                        .log = &nb.loss_log,
@@ -210,7 +211,7 @@ static Run new_run(int number, int k, int times) {
 // After --resume, a run that was over before is not trained again.
 static void train_or_recall(Run *run) {
     if (interrupted()) return;
-    if (was_over(&nb.runs, run->number))
+    if (was_over(&nb.runs, run->as.number))
         recall_run(&nb.runs, &run->t);
     else
         train(run);
@@ -229,72 +230,73 @@ static void train_on_one_and_on_two(void) {
 
 // ## One change at a time
 //
-// The two curves differ. Why? The second run has twice the batch size, twice the learning rate, and
-// two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the statistics of one
-// device only. And d2l's second run does not begin as its first one did. d2l gives the same network
-// to `train()` again, which draws new weights, but leaves the biases and all of batch norm as the
-// first run left them.
+// The two runs differ in accuracy. Why? The second run has twice the batch size, twice the learning
+// rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the
+// statistics of one device only. And d2l's second run does not start like its first. It gives the
+// same network to `train()` again, which draws new weights but leaves the biases and all of batch
+// norm as the first run left them.
 //
 // `--experiment` trains in seven ways, each from ten seeds. Each way differs from another in one
-// thing. So that a laptop can do it, this ResNet-18 has an eighth of the channels, the images have
-// half the size, and there are 5 epochs of 4,096 images. The picture and the table below are not
-// from the run of this page. They were recorded once, on two cores of an AMD EPYC, with
+// thing. To be possible on a laptop, it uses a ResNet-18 with an eighth of the channels, images of
+// half the size, and 5 epochs of 4,096 images. The picture and the table below are not from this
+// page's run. They were recorded once, on two cores of an AMD EPYC, with
 // `build/05_resnet18_concise --experiment --threads 1`.
 //
 // ![Each dot is one training, each diamond the mean of
 // ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
-// with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap; the
-// four lower means with twice the batch size and learning rate are left of the first one.")
+// with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap. The
+// means of the four ways with twice both are left of the first one.")
 //
-// Look at the widths first. Nothing but the seed differs between the dots of one row. d2l's first
-// run can end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it is on one
-// device. If you compare two single trainings, you can get any answer that you like.
+// Look at the widths first. The dots in a row differ in nothing but the seed. d2l's first run can
+// end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it is on one device.
+// If you compare two single trainings, you can get almost any answer.
 //
-// The table compares means of ten trainings from the same seeds. In 95 of 100 such tables, all true
-// effects lie within the +- of their rows.
+// So the table compares means of ten trainings, from the same seeds. In 95 of 100 such tables,
+// every true effect is within the +- of its row.
 //
 // behind/factors.c:show_recorded_experiment
 //
 // The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
-// computes, so its true effect is nearly zero. Yet its +- is more than 0.05, because rounding is
-// enough to send a training another way. Most other effects are smaller than their +-, too. Twice
-// the batch size or twice the learning rate alone cannot be told from noise. Both together can,
-// with the mean of all four ways that have both: they cost about 0.04. The last row is more
-// precise, because it evaluates the same trainings twice. It acquits `rank0`. So what costs the
-// accuracy is not the second device. It is what we changed along with it.
+// device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
+// rounding is enough to send a training down another path. Twice the batch size alone, or twice the
+// learning rate alone, cannot be told from noise either. Both together can. The third row takes the
+// mean of all four ways that have both, which makes it less noisy, and they cost about 0.04. The
+// last row is the most precise, because it evaluates the same trainings twice. It clears `rank0`.
+// So the second device is not to blame for anything that we can see. What we changed along with it
+// is.
 //
 // We fell for the noise ourselves. In an earlier recording, with a version of the program that
-// rounds differently, the first five seeds said that twice both loses 0.058 ± 0.019. The next five
-// said 0.019 ± 0.061. And this is a small network and a short training. It shows what such changes
-// can do, and not what they do in ten epochs on all of the data.
-
+// rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
+// said 0.019 ± 0.061. And all of this is a small network and a short training. It shows what such
+// changes can do, and not what they do in ten epochs on all of the data.
+//
 // ## On GPUs
 //
-// How much faster is it on more GPUs? We do not have several, so the times are modelled, for a DGX
-// with eight A100 (chapter 2). Each GPU gets 256 images per step. This is *weak scaling*: the
-// minibatch grows with the number of GPUs (chapter 4). On one GPU an epoch of 235 steps takes 19.0
-// s, so a step takes about 81 ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0, and
-// 44.7 MB go back. NVLink carries 274 GB/s in each direction.
+// How much faster is it on more GPUs? Times are modelled again, for a DGX with eight A100 (chapter
+// 2). Each GPU gets 256 images per step, so the minibatch grows with the number of GPUs (*weak
+// scaling*, chapter 4). On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes about 81
+// ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0 and 44.7 MB come back. NVLink
+// carries 274 GB/s in each direction.
 // <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
 //
 // main.c:ask_about_two_gpus
 //
 // behind/modelled_steps.c:print_epochs_on_gpus
 //
-// The two copies take 0.33 ms in total, which hardly shows beside 81 ms. The star's hub has more to
-// do with each GPU, so on eight GPUs the ring is faster, by 2 %.
+// The two copies take 0.33 ms together, which hardly shows beside 81 ms. The star's hub has more to
+// do with each GPU, so on eight GPUs the ring is slightly faster.
 //
-// d2l reports 14.0 s per epoch on one GPU, which it does not name, and 9.1 s on two. Why do we take
-// 19.0? Not because of loading: d2l's time includes it and ours does not. It is the convolutions.
-// Our GPU kernels copy the windows of each image into a matrix and multiply that matrix in float32.
-// PyTorch calls cuDNN, whose kernels do not write out the windows. The table's last column gives
-// the model the speed of a framework's kernels and changes nothing else, and one A100 then takes
-// 12.8 s.
+// d2l reports 14.0 s per epoch on one GPU, which it does not name, and 9.1 s on two. Why do we need
+// 19.0? Loading is not the reason, because d2l's time includes it and ours does not. Our
+// convolutions are. Our GPU kernels write the windows of the images into a matrix and multiply that
+// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. The last column of
+// the table gives the model the speed of a framework's kernels and launches, and then one A100
+// takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 //
-// And on real GPUs? In 2026, d2l's authors trained this network with images of 64 x 64 pixels by
-// DDP, in TF32, on four RTX 4090 that cannot reach each other's memory [@d2lneu]. They did both:
-// 256 images for each GPU (weak scaling), and 512 images in all (*strong scaling*).
+// What do real GPUs do? In 2026, d2l's authors trained this network by DDP, in TF32, with images of
+// 64 x 64 pixels, on four RTX 4090 that cannot access each other's memory [@d2lneu]. They measured
+// weak scaling with 256 images for each GPU, and *strong scaling* with 512 images in all.
 //
 // | milliseconds per step     | 1 GPU |       2 GPUs |       4 GPUs |
 // |---------------------------|------:|-------------:|-------------:|
@@ -303,17 +305,17 @@ static void train_on_one_and_on_two(void) {
 // | strong scaling, published | 244.7 | 137.7 (89 %) |  87.0 (70 %) |
 // | modelled                  |       |        123.9 |         63.5 |
 //
-// (In parentheses: the speed-up, as a part of the ideal one. The modelled rows take the published
-// step on one GPU, and add only what more GPUs change.)
+// The percentages are parts of the ideal speed-up. The modelled rows begin with the published step
+// of one GPU, and add only what more GPUs change.
 //
-// The model expects almost perfect scaling, and it is wrong. For 64 MiB on two of these GPUs, NCCL
-// took 30.5 ms, where its formulas say 3.5 ms. The GPUs cannot reach each other's memory, so NCCL's
-// kernels copy everything through the memory of the host. Backward hides little of that: in a test
-// without loading, a step took 132 ms with its exchange and 117 ms without. If we give the model
-// NCCL's measured rate and hide nothing, it is within 7 % of the published times on four GPUs ([How
-// true is the clock?](../how_true.md)). Strong scaling loses more, because the exchange stays the
-// same while each GPU's computation shrinks. So before you buy the second GPU, ask how fast the
-// first one can reach it.
+// The model expects almost perfect scaling, and it is wrong. NCCL took 30.5 ms to sum 64 MiB on two
+// of these GPUs, where its formulas say 3.5 ms. Without access to each other's memory, its kernels
+// copy everything through the memory of the host. Backward hides little of that. Without loading, a
+// step took 132 ms with its exchange and 117 ms without. If you give the model NCCL's measured rate
+// and let nothing be hidden, it is within 7 % of the published times on four GPUs ([How true is the
+// clock?](../how_true.md)). Strong scaling loses more, because the exchange stays the same while
+// each GPU has less to compute. So before you buy a second GPU, find out how fast the first one can
+// reach it.
 
 static Prediction ask_about_two_gpus(void) {
     return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
@@ -324,13 +326,12 @@ static Prediction ask_about_two_gpus(void) {
 // ## Summary
 //
 // - Modules and a short wrapper are enough to train any network on k devices: split, forward,
-//   backward, allreduce, update. A device needs its own copy of the parameters, and gets it when
-//   data arrives.
-// - Batch norm is the exception. Someone has to decide whose statistics the network is evaluated
-//   with. Only with synchronized batch norm do k devices compute what one does.
-// - Change one thing at a time, and from many seeds. One run of each kind says very little.
+//   backward, allreduce, update.
+// - Batch norm is the exception. You have to decide whose statistics the network evaluates with.
+//   Only with synchronized batch norm do k devices compute what one does.
+// - Change one thing at a time, and train from many seeds. One run of each kind says very little.
 // - The more a network computes for each parameter, the less the exchange matters. On fast links it
-//   hardly shows, and on slow ones it can cost a third of the speed-up.
+//   hardly shows. On slow ones, four GPUs lost almost a third of the ideal speed-up.
 //
 // ## Questions
 //
@@ -376,9 +377,6 @@ static void read_flags(int argc, char *argv[]) {
     choose_size(&nb);
     choose_allreduce(nb.flags.allreduce);
     book_needs_devices(nb.flags.devices ? nb.flags.devices : 2);
-    if (nb.flags.load && nb.flags.resume)
-        die_usage("leave --load out: the checkpoint holds all that is needed",
-                  "--load and --resume");
 }
 
 static void open_notebook(const char *csv, const char *png) {
@@ -391,12 +389,16 @@ static void open_notebook(const char *csv, const char *png) {
     nb.runs = (Runs){.flags = flags,
                      .num_runs = flags->devices ? 1 : 2,
                      .net = nb.net,
+                     .train_data = nb.train_data,
+                     .test_data = nb.test_data,
                      .animator = nb.animator,
                      .log = &nb.loss_log};
     open_runs(&nb.runs);
 }
 
 static void close_notebook(void) {
+    animator_close(nb.animator);
+    loss_log_write(&nb.loss_log, nb.flags.log_loss);
     close_runs(&nb.runs);
     module_free(nb.net);
     dataset_free(nb.train_data);
@@ -404,7 +406,6 @@ static void close_notebook(void) {
     loss_log_free(&nb.loss_log);
 }
 
-// The two runs, and after them what needs no training.
 static void tell_the_story(const char *factors, const char *modelled) {
     train_on_one_and_on_two();
     if (factors && !interrupted()) show_recorded_experiment(factors, !nb.flags.quick);
@@ -415,28 +416,22 @@ static void tell_the_story(const char *factors, const char *modelled) {
 
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
-    const Flags *flags = &nb.flags;
     if (nb.experiment) {
-        run_experiment(flags);
+        run_experiment(&nb.flags);
         return book_end();
     }
-    bool story = flags->devices == 0, values = flags->backend != BACKEND_MODEL;
-    bool on_gpus = story && !flags->quick && modelled_machine();
+    int k = nb.flags.devices; // 0: the story
+    bool values = nb.flags.backend != BACKEND_MODEL, times = !nb.flags.quick && modelled_machine();
     const char *csv = book_csv(".csv"), *png = book_output(".png");
-    const char *factors = story && values ? book_output("_factors.png") : NULL;
-    const char *modelled = on_gpus ? book_output("_modelled.csv") : NULL;
+    const char *factors = k == 0 && values ? book_output("_factors.png") : NULL;
+    const char *modelled = k == 0 && times ? book_output("_modelled.csv") : NULL;
     book_check_outputs();
     open_notebook(csv, png);
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);
     if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
-    Run alone = new_run(0, flags->devices, 1);
-    if (story)
-        tell_the_story(factors, modelled);
-    else
-        train(&alone);
-    animator_close(nb.animator);
-    loss_log_write(&nb.loss_log, flags->log_loss);
+    Run once = new_run(0, k, 1);
+    k == 0 ? tell_the_story(factors, modelled) : train(&once);
     close_notebook();
     return book_end();
 }

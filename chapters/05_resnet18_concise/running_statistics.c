@@ -13,8 +13,6 @@ BatchNormMode batch_norm_mode(const char *name) {
     die("local, rank0, averaged or sync", "no such way to treat batch norm: '%s'", name);
 }
 
-// ---- sharing -----------------------------------------------------------------------------------
-
 static void broadcast_from_first(Tensor *const copies[], int k) {
     for (int i = 1; i < k; i++) tensor_copy(copies[i], copies[0]);
 }
@@ -38,8 +36,6 @@ void share_statistics(DataParallel *dp) {
     else
         average(buffers, dp->k);
 }
-
-// ---- bytes by the formulas ---------------------------------------------------------------------
 
 uint64_t statistics_bytes(const DataParallel *dp) {
     const Tensor *buffers = flat_parameters(dp->net, dp->devices[0]).buffers;

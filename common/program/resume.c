@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/number.h"
 #include "interrupt.h"
 
 #include <stdio.h>
@@ -12,6 +13,21 @@
 static char *length_of_runs(const Flags *flags) {
     return flags->steps < 0 ? xprintf("--epochs %d", flags->epochs)
                             : xprintf("--epochs %d --steps %d", flags->epochs, flags->steps);
+}
+
+// What must be the same to have the same bits.
+static char *settings_of(const Runs *runs, const ResumableRun *run) {
+    const Flags *flags = runs->flags;
+    const char *kind = num_gpus() == 0 ? "the CPU" : flags->tf32 ? "GPUs with TF32" : "GPUs";
+    char *lr = xshortest(run->t->lr);
+    char *settings = xprintf(
+        "devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
+        "and %d test images (%08x, %08x) on %s%s",
+        run->t->k, run->batch_size, lr, (unsigned long long)flags->seed, run->bn, flags->allreduce,
+        runs->train_data->count, runs->test_data->count, dataset_checksum(runs->train_data),
+        dataset_checksum(runs->test_data), kind, flags->shuffle ? "" : " in the order of the file");
+    free(lr);
+    return settings;
 }
 
 // ---- stopping ----------------------------------------------------------------------------------
@@ -26,7 +42,7 @@ void save_run(Runs *runs, const ResumableRun *run) {
         .epoch = run->t->epoch + 1,
         .step = run->t->steps,
         .loss = xprintf("%.9g", (double)log->rows[log->count - 1].loss),
-        .settings = xprintf("%s", run->settings),
+        .settings = settings_of(runs, run),
         .length = length_of_runs(flags),
         .history = animator_rows(runs->animator),
         .start = !runs->from_file ? FROM_SEED
@@ -54,6 +70,9 @@ void print_stopped(const Runs *runs) {
 
 void open_runs(Runs *runs) {
     const Flags *flags = runs->flags;
+    if (flags->load && flags->resume)
+        die_usage("leave --load out: the checkpoint holds all that is needed",
+                  "--load and --resume");
     runs->from_file = flags->load != NULL;
     if (flags->load) load_parameters(runs->net, flags->load);
     if (!flags->resume) return;
@@ -87,10 +106,11 @@ void resume_run(Runs *runs, const ResumableRun *run) {
     Training *t = run->t;
     runs->saved_epochs = 0;
     if (!flags->resume || run->number != resumed->run) return;
-    char *length = length_of_runs(flags);
+    char *settings = settings_of(runs, run), *length = length_of_runs(flags);
     int batches = data_iter_batches(t->iter);
-    checkpoint_check(flags->resume, resumed, run->settings, length, batches, batches,
+    checkpoint_check(flags->resume, resumed, settings, length, batches, batches,
                      training_steps(flags, batches));
+    free(settings);
     free(length);
     checkpoint_load(flags->resume, runs->net, t->devices, t->k, run->replicas);
     t->epoch = resumed->epoch;

@@ -15,6 +15,7 @@ typedef struct Runs {
     const Flags *flags;
     int num_runs;
     Module *net;
+    const Dataset *train_data, *test_data;
     Animator *animator;
     LossLog *log;
     // For resume.c:
@@ -26,9 +27,10 @@ typedef struct Runs {
 // A run, for the functions below.
 typedef struct ResumableRun {
     int number;     // from 0
-    Training *t;    // devices, k, and how far it is
-    int replicas;   // how many of them have their own batch norm statistics
-    char *settings; // what must be the same to have the same bits: "devices 2, lr 0.2, .."
+    int batch_size; // of its minibatches
+    Training *t;    // devices, learning rate, and how far it is
+    int replicas;   // how many devices have their own batch norm statistics
+    const char *bn; // and what else has to be the same: "averaged"
 } ResumableRun;
 
 // Reads what the runs start from. With --resume, reads the curves, the losses and the place where

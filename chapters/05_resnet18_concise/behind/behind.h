@@ -22,15 +22,13 @@ typedef struct Notebook {
     Runs runs;
 } Notebook;
 
-// One of the program's runs, and what is known when it is over.
+// One of the program's runs.
 typedef struct Run {
-    int number; // from 0
-    int batch_size;
+    ResumableRun as; // its number, batch size, and whose statistics it evaluates with
     Training t;      // devices, learning rate, and how far it is
     DataParallel dp; // while the run lasts
     DataIter *test_iter;
     uint64_t bytes_per_step; // between devices, by the formulas
-    ResumableRun saved;      // for its checkpoint
 } Run;
 
 // ---- print.c -----------------------------------------------------------------------------------
@@ -41,12 +39,7 @@ void choose_size(Notebook *nb);
 // Says how much a smaller run leaves out, and how large the network is.
 void print_size(const Notebook *nb);
 // "training on [cpu:0]: batch size 16, lr 0.025"
-void print_training(const Notebook *nb, const Run *run);
-// What a checkpoint has to know of a run that begins. free() its settings.
-ResumableRun resumable(const Notebook *nb, Run *run);
-// For a step that was counted since ledger_reset(): die()s if other bytes crossed between the
-// devices than the formulas say.
-void check_step_bytes(const Run *run);
+void print_training(const Run *run);
 void print_step_bytes(const Run *run);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------

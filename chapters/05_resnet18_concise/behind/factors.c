@@ -1,21 +1,9 @@
 // factors.c: d2l's second run differs from its first in more than the number of devices. Here a
-// small network is trained in seven ways, each from ten seeds. Each way differs from another in one
-// thing.
+// small network is trained in seven ways, each of which differs from another in one thing.
 #include "behind.h"
 
-#include "common/base/error.h"
-#include "common/base/file.h"
-#include "common/base/statistics.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/plot.h"
-#include "common/program/progress.h"
-#include "common/program/say.h"
-#include "common/program/table.h"
+#include "common/book.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
-
-#include <math.h>
-#include <stdlib.h>
 
 typedef struct Way {
     const char *name;
@@ -35,42 +23,12 @@ static const Way ways[NUM_WAYS] = {
     [SYNCHRONISED] = {"twice both with sync", 2, 2, 2, BN_SYNC, false},
 };
 
-// Accuracy after the last epoch, with the running statistics that the way says, and, from the same
-// training, with the mean of all devices' statistics.
-typedef struct Outcome {
-    double acc, acc_averaged;
-} Outcome;
-
+// Test accuracies after the last epoch, with the running statistics that the way says, and, from
+// the same training, with the mean of all devices' statistics.
 enum { SEEDS = 10 };
-typedef struct Experiment {
-    Outcome of[NUM_WAYS][SEEDS];
-} Experiment;
+static double acc[NUM_WAYS][SEEDS], acc_averaged[NUM_WAYS][SEEDS];
 
-// ---- one training ------------------------------------------------------------------------------
-
-static void train_epoch(DataParallel *dp, DataIter *iter, int epoch, float lr) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    data_iter_start(iter, epoch);
-    while (!interrupted() && data_iter_next(iter, &X, &y)) {
-        train_step(dp, X, y, lr, losses);
-        synchronize_all();
-    }
-}
-
-// Evaluating with device 0's statistics overwrites device 1's, so these are put back.
-static void evaluate(DataParallel *dp, DataIter *iter, Outcome *outcome) {
-    Tensor *last = flat_parameters(dp->net, dp->devices[dp->k - 1]).buffers;
-    Tensor *kept = tensor_to(last, host());
-    outcome->acc = evaluate_accuracy_gpus(dp, iter);
-    if (dp->bn == BN_RANK0) {
-        DataParallel averaged = *dp;
-        averaged.bn = BN_AVERAGED;
-        tensor_copy(last, kept);
-        outcome->acc_averaged = evaluate_accuracy_gpus(&averaged, iter);
-    } else
-        outcome->acc_averaged = outcome->acc;
-    tensor_free(kept);
-}
+// ---- the trainings -----------------------------------------------------------------------------
 
 // d2l's train() gets the same net again and draws new weights for Linear and Conv2d only. Their
 // biases, and all of batch norm, stay as the first run left them. (Here the weights are those that
@@ -84,36 +42,50 @@ static void leave_what_the_first_run_leaves(Module *net, const Device *device) {
     synchronize_all();
 }
 
-static Outcome train(Module *net, const Way *way, const Flags *flags, Dataset *const images[2],
-                     uint64_t seed) {
+static void evaluate(DataParallel *dp, DataIter *iter, double *as_trained, double *averaged) {
+    Tensor *last = flat_parameters(dp->net, dp->devices[dp->k - 1]).buffers;
+    Tensor *kept = tensor_to(last, host());
+    *as_trained = evaluate_accuracy_gpus(dp, iter);
+    tensor_copy(last, kept); // device 0's statistics may have replaced it
+    dp->bn = BN_AVERAGED;
+    *averaged = evaluate_accuracy_gpus(dp, iter);
+    tensor_free(kept);
+}
+
+static void train(Module *net, const Flags *flags, Dataset *const images[2], int w, int s) {
     enum { TEST_BATCH = 250 };
+    const Way *way = &ways[w];
     int batch_size = way->times_batch * flags->batch_size;
-    DataIter *train_iter = data_iter_new(images[0], batch_size, flags->shuffle, seed);
+    DataIter *iter =
+        data_iter_new(images[0], batch_size, flags->shuffle, flags->seed + (unsigned)s);
     DataIter *test_iter = data_iter_new(images[1], TEST_BATCH, false, 0);
     Device *devices[MAX_DEVICES] = {NULL};
-    Outcome outcome = {0};
+    Tensor *X, *y, *losses[MAX_DEVICES];
     open_devices(devices, way->devices);
     restart(net);
     DataParallel dp = data_parallel(net, devices, way->devices, way->bn);
-    for (int epoch = 0; epoch < flags->epochs && !interrupted(); epoch++)
-        train_epoch(&dp, train_iter, epoch, (float)way->times_lr * flags->lr);
-    evaluate(&dp, test_iter, &outcome);
+    for (int epoch = 0; epoch < flags->epochs; epoch++) {
+        data_iter_start(iter, epoch);
+        while (!interrupted() && data_iter_next(iter, &X, &y)) {
+            train_step(&dp, X, y, (float)way->times_lr * flags->lr, losses);
+            synchronize_all();
+        }
+    }
+    evaluate(&dp, test_iter, &acc[w][s], &acc_averaged[w][s]);
     leave_what_the_first_run_leaves(net, devices[0]);
-    data_iter_free(train_iter);
+    data_iter_free(iter);
     data_iter_free(test_iter);
-    return outcome;
 }
 
-static void train_all(const Flags *flags, Experiment *e) {
+static void train_all(const Flags *flags) {
     Dataset *images[2] = {fashion_mnist_open(flags->data, true, flags->train_size),
                           fashion_mnist_open(flags->data, false, flags->test_size)};
     Module *net = narrow_resnet18(FASHION_MNIST_CLASSES);
     Progress progress = progress_start((long)NUM_WAYS * SEEDS);
     for (int s = 0; s < SEEDS; s++)
         for (int w = 0; w < NUM_WAYS && !interrupted(); w++) {
-            uint64_t seed = flags->seed + (unsigned)s;
-            if (!ways[w].goes_on) initialize(net, seed);
-            e->of[w][s] = train(net, &ways[w], flags, images, seed);
+            if (!ways[w].goes_on) initialize(net, flags->seed + (unsigned)s);
+            train(net, flags, images, w, s);
             progress_step(&progress, ways[w].name);
         }
     progress_clear(&progress);
@@ -122,31 +94,25 @@ static void train_all(const Flags *flags, Experiment *e) {
     dataset_free(images[1]);
 }
 
-// ---- figures in a file -------------------------------------------------------------------------
-
-static void write_outcomes(const char *path, const Flags *flags, const Experiment *e) {
+static void write_outcomes(const char *path, const Flags *flags) {
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "way,devices,batch_size,lr,seed,test_acc,test_acc_averaged\n");
     for (int w = 0; w < NUM_WAYS; w++)
-        for (int s = 0; s < SEEDS; s++) {
-            const Outcome *o = &e->of[w][s];
+        for (int s = 0; s < SEEDS; s++)
             fprintf(csv.stream, "%s,%d,%d,%g,%llu,%.4f,%.4f\n", ways[w].name, ways[w].devices,
                     ways[w].times_batch * flags->batch_size, ways[w].times_lr * (double)flags->lr,
-                    (unsigned long long)flags->seed + (unsigned)s, o->acc, o->acc_averaged);
-        }
+                    (unsigned long long)flags->seed + (unsigned)s, acc[w][s], acc_averaged[w][s]);
     output_close(&csv);
 }
 
-static void read_outcomes(const char *path, Experiment *e) {
+static void read_outcomes(const char *path) {
     FILE *csv = fopen(path, "r");
     if (!csv) die("it belongs to the repository", "cannot read %s", path);
     bool whole = fscanf(csv, "%*[^\n]") == 0;
     for (int w = 0; w < NUM_WAYS; w++)
-        for (int s = 0; s < SEEDS; s++) {
-            Outcome *o = &e->of[w][s];
-            whole = whole &&
-                    fscanf(csv, " %*[^,],%*d,%*d,%*f,%*d,%lf,%lf", &o->acc, &o->acc_averaged) == 2;
-        }
+        for (int s = 0; s < SEEDS; s++)
+            whole = whole && fscanf(csv, " %*[^,],%*d,%*d,%*f,%*d,%lf,%lf", &acc[w][s],
+                                    &acc_averaged[w][s]) == 2;
     fclose(csv);
     if (!whole) die("run --experiment again", "%s: does not hold all trainings", path);
 }
@@ -175,23 +141,22 @@ static const Change changes[CHANGES] = {
 static const double MARGIN = 3.25;
 
 // What the change does to the accuracy from one seed.
-static double effect(const Experiment *e, const Change *change, int seed) {
+static double effect(const Change *change, int seed) {
     double to = 0;
     int n = 0;
     for (int w = 0; w < NUM_WAYS; w++) {
         if (!(change->to & 1 << w)) continue;
-        const Outcome *o = &e->of[w][seed];
-        to += change->averaged ? o->acc_averaged : o->acc;
+        to += change->averaged ? acc_averaged[w][seed] : acc[w][seed];
         n++;
     }
-    return to / n - e->of[change->from][seed].acc;
+    return to / n - acc[change->from][seed];
 }
 
-static void print_changes(const Experiment *e) {
+static void print_changes(void) {
     Table t = TABLE(NULL, WORDS("change", 24), WHOLE("accuracy"), FIXED("+-", 3));
     for (int c = 0; c < CHANGES; c++) {
         double by[SEEDS], squares = 0;
-        for (int s = 0; s < SEEDS; s++) by[s] = effect(e, &changes[c], s);
+        for (int s = 0; s < SEEDS; s++) by[s] = effect(&changes[c], s);
         for (int s = 0; s < SEEDS; s++) squares += pow(by[s] - mean(by, SEEDS), 2);
         table_text(&t, "%s", changes[c].name);
         table_text(&t, "%+.3f", mean(by, SEEDS));
@@ -202,7 +167,6 @@ static void print_changes(const Experiment *e) {
 // ---- the experiment ----------------------------------------------------------------------------
 
 void run_experiment(const Flags *flags) {
-    Experiment *e = xcalloc(1, sizeof *e);
     if (flags->backend == BACKEND_MODEL || flags->devices > 0)
         die_usage("leave the other one out", "--experiment takes 1 and 2 devices that compute; not "
                                              "with --devices or --backend model");
@@ -210,24 +174,18 @@ void run_experiment(const Flags *flags) {
     book_check_outputs();
     say("%d trainings: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
         SEEDS, flags->epochs, flags->epochs > 1 ? "s" : "", flags->train_size);
-    train_all(flags, e);
-    if (!interrupted()) {
-        write_outcomes(csv, flags, e);
-        print_changes(e);
-        plot_draw(png, "resnet18_factors.gp", csv);
-    }
-    free(e);
+    train_all(flags);
+    if (interrupted()) return;
+    write_outcomes(csv, flags);
+    print_changes();
+    plot_draw(png, "resnet18_factors.gp", csv);
 }
 
 void show_recorded_experiment(const char *png, bool table) {
-    Experiment *e = xcalloc(1, sizeof *e);
     char *csv = plot_script("recorded/resnet18_factors.csv");
-    read_outcomes(csv, e);
-    if (table) {
-        printf("\n--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
-        print_changes(e);
-    }
+    read_outcomes(csv);
+    if (table) printf("\n--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
+    if (table) print_changes();
     plot_draw(png, "resnet18_factors.gp", csv);
     free(csv);
-    free(e);
 }

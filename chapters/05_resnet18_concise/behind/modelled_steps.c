@@ -20,24 +20,19 @@ static double step(ModelledRun *run, DataParallel *dp, int pixels, int rows) {
     return run->seconds;
 }
 
-typedef struct Epoch {
-    Module *net;
-    BatchNormMode bn;
-    int images, pixels, batch_size;
-} Epoch;
-
 // Each step begins when all devices are idle, so steps of the same size take the same time, and one
-// of each size is enough.
-static double seconds_of(const Epoch *epoch, const Machine *machine, int k, bool framework) {
+// of each size is enough. n[0] images, in minibatches of n[1].
+static double seconds_of(const Machine *machine, Module *net, int k, BatchNormMode bn,
+                         const int n[2], int pixels, bool framework) {
     ModelledRun run = {.machine = machine, .k = k, .framework = framework};
-    int whole = epoch->images / epoch->batch_size, left = epoch->images % epoch->batch_size;
+    int whole = n[0] / n[1], left = n[0] % n[1];
     double seconds = 0;
     modelled_begin(&run);
-    restart(epoch->net);
-    DataParallel dp = data_parallel(epoch->net, run.devices, k, epoch->bn);
-    if (whole > 0) seconds += whole * step(&run, &dp, epoch->pixels, epoch->batch_size);
-    if (left > 0) seconds += step(&run, &dp, epoch->pixels, left);
-    restart(epoch->net);
+    restart(net);
+    DataParallel dp = data_parallel(net, run.devices, k, bn);
+    if (whole > 0) seconds += whole * step(&run, &dp, pixels, n[1]);
+    if (left > 0) seconds += step(&run, &dp, pixels, left);
+    restart(net);
     modelled_end(&run);
     return seconds;
 }
@@ -45,16 +40,15 @@ static double seconds_of(const Epoch *epoch, const Machine *machine, int k, bool
 ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, int pixels,
                              int batch_size) {
     CHECK(modelled_machine(), "there is a machine to tell the time of");
-    const Epoch epoch = {net, bn, images, pixels, batch_size};
+    const int n[] = {images, batch_size};
     Machine roomy = machine_with_free(modelled_machine(), FREE_MEMORY);
     Machine free_links = machine_with_free(modelled_machine(), FREE_MEMORY | FREE_LINKS);
-    double seconds = seconds_of(&epoch, &roomy, k, false);
+    double seconds = seconds_of(&roomy, net, k, bn, n, pixels, false);
+    double without_copies = seconds_of(&free_links, net, k, bn, n, pixels, false);
     return (ModelledEpoch){.seconds = seconds,
-                           .copies = 1 - seconds_of(&epoch, &free_links, k, false) / seconds,
-                           .framework = seconds_of(&epoch, &roomy, k, true)};
+                           .copies = 1 - without_copies / seconds,
+                           .framework = seconds_of(&roomy, net, k, bn, n, pixels, true)};
 }
-
-// ---- the table ---------------------------------------------------------------------------------
 
 enum { IMAGES = 60000, PIXELS = 28, BATCH = 256, MOST_DEVICES = 8, NUM_ALGORITHMS = 2 };
 static const char *const algorithms[NUM_ALGORITHMS] = {"star", "ring"};

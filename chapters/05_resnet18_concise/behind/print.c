@@ -6,10 +6,6 @@
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 
-#include <stdlib.h>
-
-// ---- sizes -------------------------------------------------------------------------------------
-
 // 0 images: all.
 typedef struct Size {
     int train, test, epochs, batch;
@@ -49,10 +45,8 @@ void choose_size(Notebook *nb) {
 void print_size(const Notebook *nb) {
     const Flags *flags = &nb->flags;
     if (flags->backend == BACKEND_MODEL)
-        say("%smodel: nothing is computed, so there are no values; only the time that %d images "
-            "would take on %s",
-            flags->quick ? "quick: nothing is left out; " : "", nb->train_data->count,
-            modelled_machine()->name);
+        say("%smodel: nothing is computed; times are those of %s",
+            flags->quick ? "quick: nothing is left out; " : "", modelled_machine()->name);
     else if (size_of(nb) != &full_size)
         say("quick: %d of 60000 images, %d of 10000 test images; --full is the full run",
             nb->train_data->count, nb->test_data->count);
@@ -62,32 +56,10 @@ void print_size(const Notebook *nb) {
            (double)buffer_bytes(nb->net) / 1e3);
 }
 
-// ---- runs --------------------------------------------------------------------------------------
-
-void print_training(const Notebook *nb, const Run *run) {
+void print_training(const Run *run) {
     printf("training on %s: batch size %d, lr %g", device_names(run->t.devices, run->t.k),
-           run->batch_size, (double)run->t.lr);
-    printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb->bn);
-}
-
-ResumableRun resumable(const Notebook *nb, Run *run) {
-    const Flags *flags = &nb->flags;
-    const char *kind = num_gpus() == 0 ? "the CPU" : flags->tf32 ? "GPUs with TF32" : "GPUs";
-    char *lr = xshortest(run->t.lr);
-    char *settings = xprintf(
-        "devices %d, batch size %d, lr %s, seed %llu, bn %s, allreduce %s, %d training "
-        "and %d test images (%08x, %08x) on %s%s",
-        run->t.k, run->batch_size, lr, (unsigned long long)flags->seed, nb->bn, flags->allreduce,
-        nb->train_data->count, nb->test_data->count, dataset_checksum(nb->train_data),
-        dataset_checksum(nb->test_data), kind, flags->shuffle ? "" : " in the order of the file");
-    free(lr);
-    return (ResumableRun){run->number, &run->t, run->dp.bn == BN_LOCAL ? run->dp.k : 1, settings};
-}
-
-void check_step_bytes(const Run *run) {
-    CHECK(ledger_bytes_between_devices() == run->bytes_per_step,
-          "a step moved other bytes between the devices than the formula says: a bug in "
-          "allreduce, batch norm or the ledger");
+           run->as.batch_size, (double)run->t.lr);
+    printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", run->as.bn);
 }
 
 void print_step_bytes(const Run *run) {
