@@ -248,8 +248,8 @@ static void train_on_one_and_on_two(void) {
 // means of the four ways with twice both are left of the first one.")
 //
 // Look at the widths first. The dots in a row differ in nothing but the seed. d2l's first run can
-// end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it is on one device.
-// If you compare two single trainings, you can get almost any answer.
+// end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it uses one device. If
+// you compare two single trainings, you can get almost any answer.
 //
 // So the table compares means of ten trainings, from the same seeds. In 95 of 100 such tables,
 // every true effect is within the +- of its row.
@@ -260,41 +260,41 @@ static void train_on_one_and_on_two(void) {
 // device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
 // rounding is enough to send a training down another path. Twice the batch size alone, or twice the
 // learning rate alone, cannot be told from noise either. Both together can. The third row takes the
-// mean of all four ways that have both, which makes it less noisy, and they cost about 0.04. The
-// last row is the most precise, because it evaluates the same trainings twice. It clears `rank0`.
-// So the second device is not to blame for anything that we can see. What we changed along with it
-// is.
+// mean of the four ways that have both, which is less noisy, and says that they cost about 0.04.
+// The last row is the most precise, because it evaluates the same trainings twice. It clears
+// `rank0`. So nothing here speaks against the second device, but something does against what we
+// changed along with it.
 //
 // We fell for the noise ourselves. In an earlier recording, with a version of the program that
 // rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
-// said 0.019 ± 0.061. And all of this is a small network and a short training. It shows what such
-// changes can do, and not what they do in ten epochs on all of the data.
+// said 0.019 ± 0.061. And this is a small network, trained for a short time. The experiment shows
+// what such changes can do, and not what they do in ten epochs on all of the data.
 //
 // ## On GPUs
 //
-// How much faster is it on more GPUs? Times are modelled again, for a DGX with eight A100 (chapter
-// 2). Each GPU gets 256 images per step, so the minibatch grows with the number of GPUs (*weak
-// scaling*, chapter 4). On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes about 81
-// ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0 and 44.7 MB come back. NVLink
-// carries 274 GB/s in each direction.
+// How much faster is training on more GPUs? Again, times are modelled for a DGX with eight A100
+// (chapter 2). Each GPU gets 256 images per step, so the minibatch grows with the number of GPUs
+// (*weak scaling*, chapter 4). On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes
+// about 81 ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0 and 44.7 MB come back.
+// NVLink carries 274 GB/s in each direction.
 // <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
 //
 // main.c:ask_about_two_gpus
 //
 // behind/modelled_steps.c:print_epochs_on_gpus
 //
-// The two copies take 0.33 ms together, which hardly shows beside 81 ms. The star's hub has more to
-// do with each GPU, so on eight GPUs the ring is slightly faster.
+// The two copies take 0.33 ms together, which hardly shows beside 81 ms. Each further GPU gives the
+// star's hub more to do, so on eight GPUs the ring is slightly faster.
 //
 // d2l reports 14.0 s per epoch on one GPU, which it does not name, and 9.1 s on two. Why do we need
 // 19.0? Loading is not the reason, because d2l's time includes it and ours does not. Our
 // convolutions are. Our GPU kernels write the windows of the images into a matrix and multiply that
-// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. The last column of
-// the table gives the model the speed of a framework's kernels and launches, and then one A100
+// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. For the last
+// column of the table, the model has the speed of a framework's kernels and launches. Then one A100
 // takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 //
-// What do real GPUs do? In 2026, d2l's authors trained this network by DDP, in TF32, with images of
+// And real GPUs? In 2026, d2l's authors trained this network by DDP, in TF32, with images of
 // 64 x 64 pixels, on four RTX 4090 that cannot access each other's memory [@d2lneu]. They measured
 // weak scaling with 256 images for each GPU, and *strong scaling* with 512 images in all.
 //
@@ -305,8 +305,8 @@ static void train_on_one_and_on_two(void) {
 // | strong scaling, published | 244.7 | 137.7 (89 %) |  87.0 (70 %) |
 // | modelled                  |       |        123.9 |         63.5 |
 //
-// The percentages are parts of the ideal speed-up. The modelled rows begin with the published step
-// of one GPU, and add only what more GPUs change.
+// The percentages compare the speed-up with the ideal one. The modelled rows begin with the
+// published step of one GPU and add only what more GPUs change.
 //
 // The model expects almost perfect scaling, and it is wrong. NCCL took 30.5 ms to sum 64 MiB on two
 // of these GPUs, where its formulas say 3.5 ms. Without access to each other's memory, its kernels

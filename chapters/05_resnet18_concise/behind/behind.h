@@ -52,7 +52,7 @@ double print_epochs_on_gpus(const Notebook *nb, const char *csv);
 // ---- factors.c ---------------------------------------------------------------------------------
 
 // --experiment: trains a small network in seven ways from ten seeds, writes each training's figures
-// as CSV, prints what single changes do, and draws the PNG. About 16 minutes on one core.
+// as CSV, prints what single changes do, and draws the PNG. About ten minutes on one core.
 void run_experiment(const Flags *flags);
 // The same table and picture of the experiment whose CSV is kept in plots/recorded. The table only
 // if `table`.
