@@ -70,7 +70,7 @@ static void show_where_parameters_are(Module *net) {
 //
 // A `DataParallel` is a network, its k devices, and the replicas of the parameters on them. A
 // training step is chapter 4's step, for any network. `shards[i]` says which rows of the minibatch
-// device i gets.
+// device i gets. (`train_step()` calls this function with equal shards.)
 //
 // data_parallel.c:train_step_as
 //
@@ -108,7 +108,8 @@ static void show_where_parameters_are(Module *net) {
 // | `averaged` | the device's shard  | the mean over all devices | this program, by default       |
 // | `sync`     | all shards          | any device; all are equal | PyTorch's SyncBatchNorm        |
 //
-// The first three train in the same way. They differ only in what happens before evaluation:
+// The first three train in the same way. They differ only in what happens before evaluation.
+// `average()` is an allreduce, divided by k:
 //
 // running_statistics.c:share_statistics
 //
@@ -121,10 +122,10 @@ static void show_where_parameters_are(Module *net) {
 //
 // common/tensor/batch_norm.c:sync_batch_norm
 //
-// This is one small exchange in each batch norm, and backward needs another one. ResNet-18 has 17
-// batch norms, so a step has 34 more exchanges, and in each of them all devices wait. The other
-// answers cost nothing in training. But they train as if the minibatch were as small as a shard,
-// which matters if a shard has only a few images.
+// `all_gather()` is one small exchange in each batch norm, and backward needs another one.
+// ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and in each of them all devices
+// wait. The other answers cost nothing in training. But they train as if the minibatch were as
+// small as a shard, which matters if a shard has only a few images.
 //
 // ## One device, then two
 //
