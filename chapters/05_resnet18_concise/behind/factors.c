@@ -184,7 +184,7 @@ void run_experiment(const Flags *flags) {
 void show_recorded_experiment(const char *png, bool table) {
     char *csv = plot_script("recorded/resnet18_factors.csv");
     read_outcomes(csv);
-    if (table) printf("\n--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
+    if (table) printf("--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
     if (table) print_changes();
     plot_draw(png, "resnet18_factors.gp", csv);
     free(csv);
