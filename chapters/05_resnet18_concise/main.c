@@ -233,9 +233,9 @@ static void train_on_one_and_on_two(void) {
 //
 // The two runs differ in accuracy. Why? The second run has twice the batch size, twice the learning
 // rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the
-// statistics of one device only. And d2l's second run does not start like its first. It gives the
-// same network to `train()` again, which draws new weights but leaves the biases and all of batch
-// norm as the first run left them.
+// statistics of one device only. And d2l's second run does not start like its first. It trains
+// the same network again with new weights, but with the biases and all of batch norm as the first
+// run left them.
 //
 // `--experiment` trains in seven ways, each from ten seeds. Each way differs from another in one
 // thing. To be possible on a laptop, it uses a ResNet-18 with an eighth of the channels, images of
