@@ -20,6 +20,7 @@ typedef struct Notebook {
     Animator *animator;
     LossLog loss_log;
     Runs runs;
+    int num_runs; // so far
 } Notebook;
 
 // One of the program's runs.
@@ -41,6 +42,8 @@ void print_size(const Notebook *nb);
 // "training on [cpu:0]: batch size 16, lr 0.025"
 void print_training(const Run *run);
 void print_step_bytes(const Run *run);
+// Sends two images through the network on each of two devices, and prints its first weights there.
+void show_where_parameters_are(Module *net);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------
 

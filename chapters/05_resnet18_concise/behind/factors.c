@@ -127,11 +127,11 @@ typedef struct Change {
     bool averaged;
 } Change;
 
-enum { TWICE = 1 << SECOND | 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES = 5 };
+enum { TWICE = 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES = 5 };
 static const Change changes[CHANGES] = {
     {"twice the batch size", FIRST, 1 << TWICE_BATCH, false},
     {"twice the learning rate", FIRST, 1 << TWICE_LR, false},
-    {"twice both (4 ways)", FIRST, TWICE, false},
+    {"twice both (3 ways)", FIRST, TWICE, false},
     {"a second device, sync", TWICE_BOTH, 1 << SYNCHRONISED, false},
     {"averaged for rank0", TWO_DEVICES, 1 << TWO_DEVICES, true},
 };
