@@ -20,7 +20,7 @@ do for [w=1:words(ways)] {
 }
 
 fixed_height = 90 * words(ways)
-page_left = 0.27
+page_left = 0.3
 eval page(1, 1, 2, "Test accuracy of a small ResNet-18", sprintf("%d ways to train, %d seeds each", words(ways), seeds))
 set yrange [words(ways) + 0.6:0.4]
 set for [w=1:words(ways)] ytics (about[w] w)

@@ -29,10 +29,10 @@ static Notebook nb = {.bn = "averaged"};
 // `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
 // copy of all parameters when the first data arrives there.
 //
-// On each device there are three long vectors: the parameters, their gradients, and batch norm's
-// running statistics, which are called *buffers*. A parameter `p` knows its initial values
-// (`start`) and where its part of the vector begins (`first`). `tensor_slice()` returns a tensor
-// that uses this part of the vector's memory. So 76 gradients can be exchanged as one vector.
+// On each device there are three long vectors: the parameters, their gradients, and *buffers*,
+// which batch norm needs. A parameter `p` knows its initial values (`start`) and where its part of
+// the vector begins (`first`). `tensor_slice()` returns a tensor in this part of the vector's
+// memory. So all 76 gradients can be exchanged as one vector.
 //
 // common/tensor/nn.c:place_on
 //
@@ -41,9 +41,8 @@ static Notebook nb = {.bn = "averaged"};
 //
 // behind/print.c:show_where_parameters_are
 //
-// Both devices copied the same initial values. The host keeps only the initial values, and does not
-// compute with them. If you ask for the parameter on the host, you get this error. (The program
-// asks in a child process, a copy of itself, which ends with the error.)
+// Both devices copied the same initial values. The host does not compute, so it has no such copy,
+// and a child process of the program ended with an error when it asked for one.
 //
 // ## One wrapper
 //
@@ -123,8 +122,8 @@ static Notebook nb = {.bn = "averaged"};
 //
 // main.c:train_on_one_and_on_two
 //
-// Ignore the seconds that were measured. Both devices share the cores of one computer, with
-// whatever else runs there. The section "On GPUs" comes back to the modelled seconds.
+// Ignore the measured seconds, because both devices share one computer's cores with whatever else
+// runs there. We come back to the modelled ones below.
 //
 // ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
@@ -225,16 +224,15 @@ static void train_on_one_and_on_two(void) {
 // The two runs ended with different accuracies. A single pair of trainings cannot tell whether that
 // means anything. And if it does, which change matters? The second run has twice the batch size,
 // twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would also
-// evaluate with the statistics of one device only. d2l's second run also starts with leftovers: it
-// trains the same network again with new weights, but with the biases and all of batch norm as the
-// first run left them.
+// evaluate with the statistics of one device only. d2l's second run even starts with leftovers. It
+// trains the same network with new weights, but with the biases and all of batch norm as the first
+// run left them.
 //
-// `--experiment` trains in seven ways, each from ten seeds. For each way there is another one that
-// differs in a single setting. A laptop can do this, because the network is a ResNet-18 with an
-// eighth of the channels, for images of half the size, trained in 5 epochs of 4,096 images. d2l's
-// first run is here one device, 32 images in a minibatch and a learning rate of 0.1. (The runs above
-// began with 16 and 0.025, and d2l's own with 256 and 0.1.) The picture and the table below are not
-// from this page's run. They were recorded once, on two cores of an AMD EPYC, with
+// `--experiment` trains in seven ways, each from ten seeds. For each way, another one differs in a
+// single setting. To fit a laptop, it uses a ResNet-18 with an eighth of the channels, images of
+// half the size, and 5 epochs of 4,096 images. "d2l's first run" has 32 images in a minibatch and a
+// learning rate of 0.1 here (16 and 0.025 in the run above, 256 and 0.1 in the book). The picture
+// and the table were recorded once, on two cores of an AMD EPYC, with
 // `build/05_resnet18_concise --experiment --threads 1`.
 //
 // ![Each dot is one training, each diamond the mean of
@@ -247,23 +245,21 @@ static void train_on_one_and_on_two(void) {
 // you compare two single trainings, you can get almost any answer.
 //
 // So the table compares trainings from the same seeds and takes the mean of the ten differences.
-// The first three rows compare with d2l's first run. "3 ways" is the mean of the three ways with
-// twice both and no leftovers. The fourth row compares two devices with one, both with twice both.
-// The last row is not in the picture. It evaluates the two devices' trainings a second time, with
-// averaged statistics instead of `rank0`'s. The +- is Student's t interval over the ten
-// differences, widened for five rows (Bonferroni): in 95 of 100 such experiments, the true effects
-// are within it in all five rows.
+// The first three rows compare with d2l's first run. "3 ways" is the mean of the last three rows of
+// the picture, with twice both and no leftovers. The fourth row compares the last of them with the
+// first. The fifth is not in the picture. It evaluates the trainings of "twice both on 2 devices"
+// again, with averaged statistics. The +- is Student's t over the ten differences, widened for five
+// rows (Bonferroni): in 95 of 100 such experiments, all five true effects are within it.
 //
 // behind/factors.c:show_recorded_experiment
 //
 // The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
 // device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
 // rounding is enough to send a training down another path. Twice the batch size alone, or twice the
-// learning rate alone, cannot be told from noise either. Both together can: they cost about 0.04.
-// The last row has the smallest +-, because it compares evaluations of the same trainings. Whether
-// the network evaluates with `rank0`'s statistics or with averaged ones changes less than 0.01. So
-// we found nothing against the second device itself, and a loss through the larger minibatch and
-// learning rate that came with it.
+// learning rate alone, cannot be told from noise either. Both together can. They cost about 0.04.
+// The last row has the smallest +-, because it evaluates the same trainings twice. Averaged
+// statistics instead of device 0's change the accuracy by less than 0.01. So we see no loss from
+// the second device, but one from the larger minibatch and learning rate that came with it.
 //
 // We fell for the noise ourselves. In an earlier recording, with a version of the program that
 // rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
@@ -284,16 +280,16 @@ static void train_on_one_and_on_two(void) {
 // behind/modelled_steps.c:print_epochs_on_gpus
 //
 // The two copies take 0.33 ms together, which hardly shows beside 81 ms. Each further GPU gives the
-// star's hub more to do, so on eight GPUs the ring is slightly faster. In the two runs above, the
-// modelled seconds fell from 1.04 to 0.545, a little less. Their 16 images for each device do not
-// fill a GPU, so a step is short and the exchange is a larger part of it.
+// star's hub more to do, so on eight GPUs the ring is slightly faster. In the runs above, modelled
+// times fell less, from 1.04 s to 0.545 s. With 16 images for each device, a step is short, and the
+// exchange is a larger part of it.
 //
-// d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so nobody
-// can say exactly why we need 19.0. Loading is not the reason, because d2l's time includes it and
-// ours does not. What we know is this. Our GPU kernels write the windows of the images into a
-// matrix and multiply that matrix in float32. PyTorch calls cuDNN, whose kernels do not need that
-// matrix. For the last column of the table, the model has the speed of a framework's kernels and
-// launches. Then one A100 takes 12.8 s.
+// d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so we cannot
+// say exactly why our model takes 19.0 s. Loading is not the reason, because only d2l's time
+// includes it. One reason is known. Our GPU kernels write the windows of the images into a matrix
+// and multiply that matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix.
+// For the last column, the model has the speed of a framework's kernels and launches. Then one A100
+// takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 
 static Prediction ask_about_two_gpus(void) {

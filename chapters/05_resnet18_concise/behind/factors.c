@@ -28,8 +28,6 @@ static const Way ways[NUM_WAYS] = {
 enum { SEEDS = 10 };
 static double acc[NUM_WAYS][SEEDS], acc_averaged[NUM_WAYS][SEEDS];
 
-// ---- the trainings -----------------------------------------------------------------------------
-
 // d2l's train() gets the same net again and draws new weights for Linear and Conv2d only. Their
 // biases, and all of batch norm, stay as the first run left them. (Here the weights are those that
 // the first run began with.)
@@ -117,8 +115,6 @@ static void read_outcomes(const char *path) {
     if (!whole) die("run --experiment again", "%s: does not hold all trainings", path);
 }
 
-// ---- what they say -----------------------------------------------------------------------------
-
 // From one way to others (1 << way), in the mean; or, with `averaged`, from one evaluation to the
 // other.
 typedef struct Change {
@@ -126,7 +122,6 @@ typedef struct Change {
     int from, to;
     bool averaged;
 } Change;
-
 enum { TWICE = 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES = 5 };
 static const Change changes[CHANGES] = {
     {"twice the batch size", FIRST, 1 << TWICE_BATCH, false},
@@ -163,8 +158,6 @@ static void print_changes(void) {
         table_numbers(&t, MARGIN * sqrt(squares / (SEEDS - 1) / SEEDS));
     }
 }
-
-// ---- the experiment ----------------------------------------------------------------------------
 
 void run_experiment(const Flags *flags) {
     if (flags->backend == BACKEND_MODEL || flags->devices > 0)

@@ -1,12 +1,9 @@
 // print.c: how large the runs are, what is printed of them, and where the parameters are.
 #include "behind.h"
 
-#include "common/base/error.h"
+#include "common/book.h"
 #include "common/base/number.h"
 #include "common/model/modelled_clock.h"
-#include "common/program/say.h"
-
-#include <stdlib.h>
 
 // 0 images: all.
 typedef struct Size {
