@@ -228,8 +228,7 @@ static void train_on_one_and_on_two(void) {
 // single setting. To fit a laptop, it uses a ResNet-18 with an eighth of the channels, images of
 // half the size, and 5 epochs of 4,096 images. "d2l's first run" has 32 images in a minibatch and a
 // learning rate of 0.1 here (16 and 0.025 in the run above, 256 and 0.1 in the book). The picture
-// and the table were recorded once, on two cores of an AMD EPYC, with `build/05_resnet18_concise
-// --experiment --threads 1`.
+// and the table were recorded once, with `--experiment --threads 1`, on two cores of an AMD EPYC.
 //
 // ![Each dot is one training, each diamond the mean of
 // ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
@@ -283,8 +282,7 @@ static void train_on_one_and_on_two(void) {
 // say exactly why our model takes 19.0 s. Loading is not the reason, because only d2l's time
 // includes it. But our GPU kernels write the windows of the images into a matrix and multiply that
 // matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. For the last
-// column, the model has the speed of a framework's kernels and launches. Then one A100 takes 12.8
-// s.
+// column, the model has the speed of a framework's kernels and launches. Then an A100 takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 
 static Prediction ask_about_two_gpus(void) {
