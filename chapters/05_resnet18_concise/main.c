@@ -28,7 +28,7 @@ static Notebook nb = {.bn = "averaged"};
 // `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
 // copy of all parameters when the first data arrives there.
 //
-// On each device there are three long vectors: the parameters, their gradients, and *buffers* for
+// On each device, `flat` has three long vectors: the parameters, their gradients, and *buffers* for
 // batch norm (see below). A parameter `p` knows its initial values (`start`) and where its part of
 // the vector begins (`first`). `tensor_slice()` returns a tensor in this part of the vector's
 // memory. So all 76 gradients can be exchanged as one vector.
@@ -51,7 +51,7 @@ static Notebook nb = {.bn = "averaged"};
 //
 // data_parallel.c:train_step_as
 //
-// The last call is like `step()` of PyTorch's optimizers. It exchanges all gradients as one vector
+// The last call is like `Trainer.step()` in MXNet. It exchanges all gradients as one vector
 // and then updates each replica.
 //
 // data_parallel.c:trainer_step
