@@ -106,7 +106,7 @@ awk -F, '
         from = "twice both"
         change("a second device, sync", "twice both with sync")
         from = "twice both on 2 devices"
-        change("averaged for rank0", "twice both on 2 devices", 1)
+        change("averaged, not rank0", "twice both on 2 devices", 1)
     }' "$root/plots/recorded/resnet18_factors.csv" >figures
 grep -v ^from figures | while read -r row; do words | grep -qF "$row" || complain "no '$row'"; done
 grep -qx 'from 0.6750 to 0.7785 and 0.5520 to 0.7570' figures && tr -s ' \n/' ' ' <"$chapter/main.c" |

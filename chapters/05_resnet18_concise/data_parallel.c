@@ -1,4 +1,4 @@
-// data_parallel.c: all that has to do with k devices, whatever the network is.
+// data_parallel.c: everything that concerns the k devices, for any network.
 #include "data_parallel.h"
 
 #include "common/program/interrupt.h"
@@ -20,7 +20,7 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
 
 enum { BUCKET_BYTES = 25 << 20 };
 
-// How many of the n floats are in the bucket that begins at number `first`.
+// The number of floats in the bucket that begins at index `first`, out of n floats in all.
 static size_t bucket_size(size_t n, size_t first) {
     const size_t most = BUCKET_BYTES / sizeof(float);
     return n - first < most ? n - first : most;
@@ -34,7 +34,7 @@ void allreduce_in_buckets(Tensor *const flats[], int k) {
         for (int i = 0; i < k; i++)
             bucket[i] = tensor_slice(flats[i], first, 1, (const int[]){(int)size});
         allreduce(bucket, k);
-        for (int i = 0; i < k; i++) tensor_free(bucket[i]); // only the names of the slices
+        for (int i = 0; i < k; i++) tensor_free(bucket[i]); // slices own no memory
     }
 }
 

@@ -1,5 +1,5 @@
-// resnet18.c: the network; reads line for line like the book's. In the comments, (n,64,28,28) is a
-// shape: images, channels, height, width.
+// resnet18.c: the network, line for line as in the book. In the comments, (n,64,28,28) is a shape
+// (images, channels, height, width).
 #include "resnet18.h"
 
 #include <stdio.h>

@@ -6,13 +6,13 @@
 #include "common/tensor/nn.h"
 
 // A slightly modified ResNet-18 (He et al., "Deep residual learning for image recognition", 2016):
-// X (n,in_channels,28,28) -> scores (n,num_classes). The names of its parameters are those of the
+// X (n,in_channels,28,28) -> scores (n,num_classes). Its parameters have the same names as in the
 // book's PyTorch model. 11.2 million parameters for one channel and ten classes.
 Module *resnet18(int num_classes, int in_channels);
 
-// A small one for experiments with many trainings: X (n,1,28,28) -> (n,num_classes). Its blocks are
-// those of resnet18(), with 8 channels instead of 64 in the first, and so on; images are taken at
-// half their resolution.
+// A small version for experiments with many training runs: X (n,1,28,28) -> (n,num_classes). Its
+// blocks are like those in resnet18(), with 8 channels instead of 64 in the first, and so on.
+// Images are used at half their resolution.
 Module *narrow_resnet18(int num_classes);
 
 #endif

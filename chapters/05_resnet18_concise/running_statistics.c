@@ -43,8 +43,8 @@ uint64_t statistics_bytes(const DataParallel *dp) {
     return dp->bn == BN_AVERAGED ? bytes_in_buckets(numel(buffers), dp->k) : 0;
 }
 
-// A batch norm of C channels sends 2 C + 1 floats forward and 2 C backward from each device to each
-// other one. Its running mean has C elements.
+// In a batch norm of C channels, each device sends 2 C + 1 floats forward and 2 C backward to every
+// other device. The running mean has C elements.
 uint64_t synchronising_bytes(const DataParallel *dp) {
     Parameters all = parameters_of(dp->net);
     uint64_t pairs = (uint64_t)(dp->k * (dp->k - 1)), floats = 0;

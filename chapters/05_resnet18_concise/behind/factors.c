@@ -128,7 +128,7 @@ static const Change changes[CHANGES] = {
     {"twice the learning rate", FIRST, 1 << TWICE_LR, false},
     {"twice both (3 ways)", FIRST, TWICE, false},
     {"a second device, sync", TWICE_BOTH, 1 << SYNCHRONISED, false},
-    {"averaged for rank0", TWO_DEVICES, 1 << TWO_DEVICES, true},
+    {"averaged, not rank0", TWO_DEVICES, 1 << TWO_DEVICES, true},
 };
 
 // In 5 of 100 such tables, one of the rows is further from the true effect than MARGIN standard
