@@ -20,7 +20,7 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
 
 enum { BUCKET_BYTES = 25 << 20 };
 
-// The number of floats in the bucket that begins at index `first`, out of n floats in all.
+// The number of floats in the bucket that begins at index `first` of a vector of n floats.
 static size_t bucket_size(size_t n, size_t first) {
     const size_t most = BUCKET_BYTES / sizeof(float);
     return n - first < most ? n - first : most;

@@ -34,7 +34,7 @@ void train_step_as(DataParallel *dp, const Range shards[], const Tensor *X, cons
 // Sums the gradients over the devices, and updates each replica.
 void trainer_step(DataParallel *dp, float lr, int batch_size);
 
-// Calls allreduce() for long vectors of equal length, one on each of k devices, in buckets of 25
+// Sums long vectors of equal length, one on each of k devices, with allreduce(), in buckets of 25
 // MiB.
 void allreduce_in_buckets(Tensor *const flats[], int k);
 // The bytes that this sends between the devices for vectors of n floats, by chapter 2's formulas.

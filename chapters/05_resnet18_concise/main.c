@@ -20,35 +20,34 @@ static Notebook nb = {.bn = "averaged"};
 // resnet18.c:resnet_block
 //
 // The book (d2l for short) changes the first layer and leaves out the pooling after it, because its
-// images are small. The network has 11.2 million parameters, 87 times the number in LeNet, and it
-// does much more computation for each of them. So the exchange of gradients should matter less.
+// images are small. The network has 11.2 million parameters, 87 times LeNet's number, and computes
+// much more with each of them. So exchanging the gradients should matter less.
 //
 // ## Where the parameters are
 //
-// `initialize()` uses a seed to draw the initial values and keeps them on the host. A device gets
-// its copy of all parameters when it first receives data.
+// `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
+// copy of the parameters when it first receives data.
 //
 // On each device, `flat` holds three long vectors: the parameters, their gradients, and *buffers*
 // for batch norm (see below). A parameter `p` knows its initial values (`start`) and where its part
-// of the vector begins (`first`). `tensor_slice()` returns a tensor that uses this part of the
-// vector's memory. So all 76 gradients can be exchanged as one vector.
+// of the vector begins (`first`). `tensor_slice()` returns a tensor that shares this part's memory.
+// So all 76 gradients can be exchanged as one vector.
 //
 // common/tensor/nn.c:place_on
 //
-// As in the book, we send two images through the network on each of two devices and print the first
-// weights on each:
+// As in the book, we send two images through the network on each of two devices and print each
+// device's first weights:
 //
 // behind/print.c:show_where_parameters_are
 //
-// Both devices copied the same initial values. The host has no such copy. When a child process
-// asked for one, it ended with an error.
+// Both devices copied the same initial values. The host gets no copy. A child process that asked
+// for one ended with an error.
 //
 // ## One wrapper
 //
-// A `DataParallel` combines a network, its k devices, and the replicas of the parameters on them. A
-// training step has the same parts as in chapter 4 and works with any network. In the function
-// below, `shards[i]` says which rows of the minibatch device i gets. (`train_step()` calls it with
-// equal shards.)
+// A `DataParallel` combines a network, its k devices, and their replicas of the parameters. A
+// training step has the same parts as in chapter 4 but works with any network. Here `shards[i]`
+// says which rows of the minibatch device i gets. (`train_step()` passes equal shards.)
 //
 // data_parallel.c:train_step_as
 //
@@ -58,25 +57,25 @@ static Notebook nb = {.bn = "averaged"};
 // data_parallel.c:trainer_step
 //
 // The vector is sent in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP). One
-// exchange per parameter would mean 76 exchanges, most of them tiny. A single exchange for all
-// could not begin until the last gradient is computed. A bucket can be sent while the gradients of
-// the next one are still being computed, as in chapter 6. Here we wait, to keep the step simple.
+// exchange per parameter would mean 76 exchanges, most of them tiny. A single exchange could not
+// begin until the last gradient was computed. A bucket can be sent while the next one's gradients
+// are still being computed, as in chapter 6. Here we wait, to keep the step simple.
 //
 // data_parallel.c:allreduce_in_buckets
 //
-// With one exception, this is all that k devices need.
+// Training on k devices needs nothing else, with one exception.
 //
 // ## Batch norm
 //
 // *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts each channel's
-// mean over the minibatch and divides by the standard deviation. It is the only layer in which the
-// output for one image depends on the other images. For evaluation, batch norm keeps *running
-// statistics*: moving averages of the means and variances. Each training step gives the new value a
-// weight of 0.1 and the old average a weight of 0.9.
+// mean over the minibatch and divides by the standard deviation. It is the only layer whose output
+// for one image depends on the other images. For evaluation, batch norm keeps *running statistics*:
+// moving averages of the means and variances. In each training step, the new value gets weight 0.1
+// and the old average weight 0.9.
 //
-// With k devices there are two questions. Is the mean taken over the device's shard, or over all
-// shards? And which running statistics does the network use for evaluation, if each device has seen
-// different images? `--bn` chooses one of four answers:
+// With k devices, there are two questions. Is the mean taken over each device's shard or over all
+// shards? And which running statistics are used for evaluation, if each device has seen different
+// images? `--bn` chooses one of four answers:
 //
 // | `--bn`     | training: mean over | evaluation: statistics of | found in                       |
 // |------------|---------------------|---------------------------|--------------------------------|
@@ -85,7 +84,7 @@ static Notebook nb = {.bn = "averaged"};
 // | `averaged` | the device's shard  | the mean over all devices | this program, by default       |
 // | `sync`     | all shards          | any device; all are equal | PyTorch's SyncBatchNorm        |
 //
-// The first three train identically. They differ only in what happens before evaluation.
+// The first three train identically and differ only in what happens before evaluation.
 // `average()` is an allreduce followed by a division by k:
 //
 // running_statistics.c:share_statistics
@@ -97,37 +96,38 @@ static Notebook nb = {.bn = "averaged"};
 // $$m = \frac{1}{n} \sum_i n_i m_i \qquad v = \frac{1}{n} \sum_i n_i \left(v_i + (m_i -
 // m)^2\right)$$
 //
-// Take one channel, and two shards with the values 1, 3 and 5, 7. Their means are 2 and 6, and both
-// variances are 1. The merged mean is 4, and the merged variance is 1 + 4 = 5, because each mean is
-// 2 away from 4. With `averaged`, the variance would be the mean of the two variances, which is 1.
+// Suppose that in one channel, one shard has the values 1 and 3, and another has 5 and 7. Their
+// means are 2 and 6, and both variances are 1. The merged mean is 4, and the merged variance is 1 +
+// 4 = 5, because each mean is 2 away from 4. With `averaged`, the variance would be only 1, the
+// mean of the two variances.
 //
 // common/tensor/batch_norm.c:sync_batch_norm
 //
 // `all_gather()` is one small exchange per batch norm, and the backward pass needs another.
-// ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and all devices wait in each of
-// them. The other three answers need no exchange in training. (DDP sends device 0's statistics in
-// each step. Training does not read them, so sending them once before evaluation has the same
-// effect.) But the network then trains as if the minibatch were as small as a shard, which matters
-// if a shard has only a few images.
+// ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and all devices wait in each. The
+// other three answers need no exchange in training. But the network then trains as if the minibatch
+// were as small as a shard, which matters if a shard has only a few images. (DDP sends device 0's
+// statistics in each step. Training does not read them, so sending them once before evaluation has
+// the same effect.)
 //
 // ## One device, then two
 //
 // d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
-// with 512 images and 0.2. So each GPU still has 256 images in a step, and an epoch has half the
-// number of steps. Without a GPU, our program uses 16 and 32 images, and only part of the data set.
-// The loop over epochs and minibatches is the one from chapter 4. After each step, the program
-// compares the bytes sent between the devices with the formulas of chapter 2.
+// with 512 images and 0.2. So each GPU still gets 256 images per step, and an epoch has half the
+// steps. Without a GPU, our program uses 16 and 32 images and only part of the data set. The
+// training loop is the one from chapter 4. After each step, the program compares the bytes sent
+// between the devices with chapter 2's formulas.
 //
 // main.c:train_on_one_and_on_two
 //
-// Ignore the measured seconds, because both devices share the cores of one computer with everything
-// else that runs there.
+// Ignore the measured seconds, because both devices share one computer's cores with everything else
+// that runs on it.
 //
 // ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
 // two. The losses fall, and the two runs differ from each other.")
 //
-// You can stop these training runs and resume them later ([Running it](../running_it.md)).
+// You can stop these runs and resume them later ([Running it](../running_it.md)).
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Run *run = t->context;
@@ -162,7 +162,7 @@ static void begin(Run *run) {
 
 static void end(Run *run) {
     print_stopped(&nb.runs);
-    share_statistics(&run->dp); // Ctrl-C may have stopped it before evaluation.
+    share_statistics(&run->dp); // Ctrl-C may have stopped training before evaluation.
     if (nb.flags.save) save_parameters(nb.net, run->dp.devices[0], nb.flags.save);
     data_iter_free(run->t.iter);
     data_iter_free(run->test_iter);
@@ -220,32 +220,32 @@ static void train_on_one_and_on_two(void) {
 // ## One change at a time
 //
 // The two runs ended with different accuracies. A single pair of runs cannot show whether that
-// means anything. If it does, which change matters? The second run has twice the batch size, twice
-// the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with
-// the statistics of only one device. d2l's second run even starts with *leftovers*. Its weights are
-// new, but its biases and all of batch norm are as the first run left them.
+// means anything. And if it does, which change caused the difference? The second run has twice the
+// batch size, twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would
+// also evaluate with only device 0's statistics. d2l's second run even starts with *leftovers*. Its
+// weights are new, but its biases and all of batch norm are left over from the first run.
 //
-// `--experiment` trains the network in seven ways, each from ten seeds. Each way differs from some
-// other one in a single setting. To run on a laptop, it uses a ResNet-18 with an eighth of the
-// channels, images at half the resolution, and 5 epochs of 4,096 images. Here "d2l's first run" has
-// 32 images in a minibatch and a learning rate of 0.1. (The run above has 16 and 0.025, the book
-// 256 and 0.1.) The picture and the table were recorded once, with `--experiment --threads 1`, on
-// two cores of an AMD EPYC.
+// `--experiment` trains a network in seven ways, with ten seeds each. Each way differs from another
+// in only one setting. To keep this feasible on a laptop, it uses a ResNet-18 with an eighth of the
+// channels, half the image resolution, and 5 epochs of 4,096 images. Here "d2l's first run" has 32
+// images in a minibatch and a learning rate of 0.1. (The run above uses 16 and 0.025, and the book
+// uses 256 and 0.1.) The picture and the table were recorded once, with `--experiment --threads 1`,
+// on two cores of an AMD EPYC.
 //
 // ![Each dot is one training run, and each diamond is the mean of
 // ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
 // with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap. The
 // means of the four rows with twice both are to the left of the first row's mean.")
 //
-// First, look at how wide the rows are. Within a row, only the seed differs. d2l's first run can
-// end with 0.675 or with 0.779. The widest row ranges from 0.552 to 0.757, and it uses only one
-// device. If you compare two single runs, you can get almost any answer.
+// First, look at how wide the rows are. Within a row, only the seed differs. d2l's first run ended
+// anywhere from 0.675 to 0.779. The widest row, with only one device, ranges from 0.552 to 0.757.
+// If you compare two single runs, you can get almost any answer.
 //
 // So the table compares runs from the same seeds and shows the mean of the ten differences. The
 // first three rows show the difference from d2l's first run. "3 ways" is the mean of the last three
 // rows of the picture, which all have twice both and no leftovers. The fourth row compares the last
-// of these three with the first. The fifth is not in the picture. It evaluates "twice both on 2
-// devices" again, with averaged statistics. The +- is computed from the ten differences with
+// of these three with the first. The fifth, which is not in the picture, evaluates "twice both on 2
+// devices" again with averaged statistics. The +- is computed from the ten differences with
 // Student's t and widened for five rows (Bonferroni). In 95 of 100 such experiments, all five true
 // effects are within these limits.
 //
@@ -253,17 +253,17 @@ static void train_on_one_and_on_two(void) {
 //
 // The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
 // device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
-// rounding is enough to send training down a different path. The effect of doubling only the batch
-// size or only the learning rate cannot be told from noise either. The effect of doubling both can.
-// It is a loss of about 0.04. The last row has the smallest +-, because it evaluates the same
-// training runs twice. Using averaged statistics instead of device 0's changes the accuracy by less
-// than 0.01. So we see a loss from the larger minibatch and learning rate, but none from the second
+// rounding alone can send training down a different path. The effects of doubling only the batch
+// size or only the learning rate cannot be told from noise either. Doubling both clearly lowers the
+// accuracy, by about 0.04. The last row has the smallest +-, because it evaluates the same runs
+// twice. Averaging the statistics instead of using device 0's changes the accuracy by less than
+// 0.01. So we see a loss from the larger minibatch and learning rate, but none from the second
 // device.
 //
 // The noise fooled us, too. In an earlier recording, with a version of the program that rounded
-// differently, the first five seeds showed a loss of 0.058 ± 0.019 with twice both. The next five
-// showed 0.019 ± 0.061. Nor can a small network, trained for a short time, show what these changes
-// do in ten epochs on all images.
+// differently, doubling both cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with
+// the next five. Also, a small network that is trained briefly cannot show what these changes do in
+// ten epochs on all images.
 //
 // ## On GPUs
 //
@@ -277,22 +277,22 @@ static void train_on_one_and_on_two(void) {
 //
 // behind/modelled_steps.c:print_epochs_on_gpus
 //
-// Together the two copies take 0.33 ms, which is hardly noticeable next to 81 ms. Each additional
-// GPU gives the star's hub more to do, so on eight GPUs the ring is slightly faster. In the runs
-// above, the modelled time fell by a smaller factor, from 1.04 s to 0.545 s. With only 16 images
-// per device, a step is short, and the exchange is a larger part of it.
+// Together, the two copies take 0.33 ms, which is little compared with 81 ms. Each additional GPU
+// gives the star's hub more to do, so on eight GPUs the ring is slightly faster. In the runs above,
+// the modelled time fell by a smaller factor, from 1.04 s to 0.545 s. With only 16 images per
+// device, a step is short, so the exchange is a larger part of it.
 //
 // d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so we cannot
 // say exactly why our model needs 19.0 s. Loading is not the reason, because only d2l's time
-// includes it. Our GPU kernels, however, write the windows of the images into a matrix and multiply
-// it in float32. PyTorch calls cuDNN, whose kernels do not need this matrix. The last column
-// assumes the speed of a framework's kernels and launches. At this speed, an A100 takes 12.8 s.
+// includes it. But our GPU kernels copy the windows of the images into a matrix and multiply it in
+// float32. PyTorch's kernels, from cuDNN, do not need this matrix. The last column assumes kernels
+// and launches as fast as a framework's. Then an A100 takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 
 static Prediction ask_about_two_gpus(void) {
     return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
-                         "GPU in a step and the star allreduce. How many times as fast as one GPU "
-                         "are two GPUs?");
+                         "GPU in a step and the star allreduce. How many times as fast are two "
+                         "GPUs as one?");
 }
 
 // ## On real GPUs
@@ -308,40 +308,40 @@ static Prediction ask_about_two_gpus(void) {
 // | strong scaling, published | 244.7 | 137.7 (89 %) |  87.0 (70 %) |
 // | modelled                  |       |        123.9 |         63.5 |
 //
-// The percentages compare the speed-up with the ideal one. The modelled rows start from the
-// published time on one GPU and model only what changes with more GPUs.
+// The percentages compare the speedup with the ideal one. The modelled rows start from the
+// published time on one GPU. The model computes only what changes with more GPUs.
 //
-// The model predicts almost perfect scaling, which is wrong. NCCL took 30.5 ms to sum 64 MiB on two
-// of these GPUs, whereas its formulas give 3.5 ms. Because the GPUs cannot access each other's
-// memory, NCCL's kernels copy everything through the host's memory. The backward pass hides little
-// of this time. Without data loading, a step took 132 ms with the exchange and 117 ms without it.
+// The model wrongly predicts almost perfect scaling. NCCL took 30.5 ms to sum 64 MiB on two of
+// these GPUs, whereas the model's formulas give 3.5 ms. Because the GPUs cannot access each other's
+// memory, NCCL's kernels copy everything through host memory. The backward pass hides little of
+// this time. Not counting data loading, a step took 132 ms with the exchange and 117 ms without it.
 // If the model uses the measured rate and hides nothing, it is within 7 % of the published times on
 // four GPUs ([How true is the clock?](../how_true.md)). Strong scaling loses more, because the
 // exchange stays the same while each GPU has less to compute. Before you buy a second GPU, find out
-// how fast the first one can reach it.
+// how fast its link to the first would be.
 
 // ## Summary
 //
 // - Modules and a short wrapper are enough to train any network on k devices.
 // - Batch norm is the exception. You have to decide which statistics the network uses for
 //   evaluation. Only with synchronized batch norm do k devices compute what one does.
-// - Change one thing at a time, and train from many seeds. One run of each kind tells you very
+// - Change one thing at a time, and train with many seeds. A single run of each kind tells you very
 //   little.
 // - The more a network computes for each parameter, the less the exchange matters. On fast links it
-//   is hardly noticeable. On slow ones, four GPUs lost almost a third of the ideal speed-up.
+//   is hardly noticeable. On slow ones, four GPUs lost almost a third of the ideal speedup.
 //
 // ## Questions
 //
 // 1. How did each of the two devices get its parameters, and why are they the same on both?
-// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet. Compare
-//    the "Bytes" lines in chapters 4 and 5. Yet on the modelled machine the exchange takes a large
-//    part of LeNet's time, but less than a hundredth of ResNet-18's. Why?
-// 3. Suppose you double the minibatch once more. What happens to the number of bytes sent between
-//    two devices in an epoch?
+// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet. (Compare
+//    the "Bytes" lines in chapters 4 and 5.) Yet on the modelled machine, the exchange takes less
+//    than a hundredth of ResNet-18's time and a large part of LeNet's. Why?
+// 3. If you double the minibatch again, what happens to the number of bytes sent between two
+//    devices in an epoch?
 // 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`. The losses
-//    are the same to the last digit, but with `--bn sync` they are different. Why?
+//    are the same to the last digit. Why does `--bn sync` give different ones?
 // 5. Someone trains once with `rank0` and once with `sync`, gets 0.70 and 0.74, and recommends
-//    `sync`. What does the control in the experiment say about this recommendation?
+//    `sync`. What does the experiment's control say about this advice?
 
 // ## Exercises
 //

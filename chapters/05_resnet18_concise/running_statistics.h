@@ -10,8 +10,8 @@ typedef enum {
     BN_LOCAL,    // each device evaluates with the statistics of its own shards (d2l's MXNet)
     BN_RANK0,    // all evaluate with device 0's statistics (torch.nn.DataParallel, DDP)
     BN_AVERAGED, // all evaluate with the mean over the devices
-    BN_SYNC,     // sync_batch_norm(): in training, too, mean and variance are over all shards, so k
-                 // devices compute what one does
+    BN_SYNC,     // sync_batch_norm(): in training, the mean and variance are taken over all shards,
+                 // too, so k devices compute what one does
 } BatchNormMode;
 
 // "local", "rank0", "averaged" or "sync"; die()s if the name is none of them.
@@ -24,8 +24,8 @@ typedef struct DataParallel DataParallel;
 // means. So with BN_RANK0 and BN_AVERAGED it does not matter how often this is done.
 void share_statistics(DataParallel *dp);
 
-// The bytes sent between the devices, by the formulas. The first function is about one
-// share_statistics(), the second about the statistics of one training step with BN_SYNC.
+// The bytes sent between the devices, by the formulas: in one share_statistics(), and for the
+// statistics of one training step with BN_SYNC.
 uint64_t statistics_bytes(const DataParallel *dp);
 uint64_t synchronising_bytes(const DataParallel *dp);
 

@@ -112,7 +112,7 @@ static void read_outcomes(const char *path) {
             whole = whole && fscanf(csv, " %*[^,],%*d,%*d,%*f,%*d,%lf,%lf", &acc[w][s],
                                     &acc_averaged[w][s]) == 2;
     fclose(csv);
-    if (!whole) die("run --experiment again", "%s: does not hold all trainings", path);
+    if (!whole) die("run --experiment again", "%s: does not hold all runs", path);
 }
 
 // From one way to others (1 << way), in the mean; or, with `averaged`, from one evaluation to the
@@ -165,7 +165,7 @@ void run_experiment(const Flags *flags) {
                                              "with --devices or --backend model");
     const char *csv = book_output("_factors.csv"), *png = book_output("_factors.png");
     book_check_outputs();
-    say("%d trainings: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
+    say("%d runs: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
         SEEDS, flags->epochs, flags->epochs > 1 ? "s" : "", flags->train_size);
     train_all(flags);
     if (interrupted()) return;

@@ -32,7 +32,7 @@ void choose_size(Notebook *nb) {
     const Size *size = size_of(nb);
     if (flags->quick && nb->full) die_usage("give one of them", "--quick and --full");
     if (flags->quick && nb->experiment)
-        die_usage("leave one of them out", "--quick and --experiment: shorter trainings, or fewer, "
+        die_usage("leave one of them out", "--quick and --experiment: shorter runs, or fewer, "
                                            "cannot be told from chance");
     if (flags->batch_size == 0) flags->batch_size = size->batch;
     if (flags->lr < 0) flags->lr = size->lr;
