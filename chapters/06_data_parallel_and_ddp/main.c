@@ -413,7 +413,6 @@ int main(int argc, char *argv[]) {
     Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
     tell(&flags, k, batches);
-    step_records_end();
     data_iter_free(batches);
     dataset_free(train_data);
     return book_end();

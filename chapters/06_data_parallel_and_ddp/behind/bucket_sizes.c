@@ -26,7 +26,7 @@ static double seconds_with(const Sweep *s, size_t bucket_bytes, int *buckets) {
     Setup setup = {
         .is_ddp = true, .network = s->network, .classes = 10, .k = s->k, .rows = s->rows};
     setup.options.bucket_bytes = bucket_bytes;
-    StepRecord *r = record_step(&setup, s->machine);
+    StepRecord *r = record_one_step(&setup, s->machine);
     double seconds = r->seconds;
     *buckets = r->buckets;
     step_record_free(r);

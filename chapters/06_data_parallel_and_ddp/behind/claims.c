@@ -26,7 +26,7 @@ static StepRecord *record(bool is_ddp, int network, int classes, DpGathers gathe
                    .k = k,
                    .rows = rows,
                    .gathers = gathers};
-    return record_step(&setup, modelled_machine());
+    return record_one_step(&setup, modelled_machine());
 }
 
 // ## 1. DP computes in parallel only in forward; backward and update are on one GPU

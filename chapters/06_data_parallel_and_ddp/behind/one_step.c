@@ -5,43 +5,11 @@
 #include "common/book.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// ---- what is trained -----------------------------------------------------------------------------
-
-// Drawing the initial values of a large network takes a second, so networks are kept.
-enum { MOST_KEPT = 4 };
-static struct {
-    const NetworkKind *kind;
-    int classes;
-    Module *net;
-} kept[MOST_KEPT];
-
-static Module *kept_network(const Setup *setup) {
-    int i = 0;
-    while (kept[i].net && (kept[i].kind != setup->network || kept[i].classes != setup->classes)) {
-        i++;
-        CHECK(i < MOST_KEPT, "make MOST_KEPT larger");
-    }
-    if (!kept[i].net) {
-        kept[i].kind = setup->network;
-        kept[i].classes = setup->classes;
-        kept[i].net = setup->network->make(setup->classes);
-        initialize(kept[i].net, 1);
-    }
-    restart(kept[i].net);
-    return kept[i].net;
-}
-
-void step_records_end(void) {
-    for (int i = 0; i < MOST_KEPT; i++) {
-        module_free(kept[i].net);
-        kept[i].net = NULL;
-    }
-}
-
 // ---- bytes ---------------------------------------------------------------------------------------
 
 typedef struct Stepper {
     StepRecord *r;
+    Module *net;
     Dp *dp;
     Ddp *ddp;
     Traffic before[MOST_RECORDED]; // what was counted when the phase began
@@ -120,13 +88,14 @@ static void step(Stepper *t) {
 
 static void stepper_begin(Stepper *t) {
     const Setup *setup = &t->r->setup;
-    Module *net = kept_network(setup);
+    t->net = setup->network->make(setup->classes);
+    initialize_without_values(t->net);
     ledger_reset();
     if (setup->is_ddp) {
-        t->ddp = ddp_new(net, t->r->devices, setup->k, setup->options);
+        t->ddp = ddp_new(t->net, t->r->devices, setup->k, setup->options);
         t->r->buckets = t->ddp->buckets.n;
     } else {
-        t->dp = dp_new(net, t->r->devices, setup->k, setup->gathers);
+        t->dp = dp_new(t->net, t->r->devices, setup->k, setup->gathers);
         t->dp->phase_ends = dp_phase_ends;
         t->dp->context = t;
     }
@@ -139,6 +108,7 @@ static void stepper_end(Stepper *t) {
     synchronize_all();
     if (t->ddp) ddp_free(t->ddp);
     if (t->dp) dp_free(t->dp);
+    module_free(t->net);
 }
 
 static void find_seconds(StepRecord *r) {
@@ -154,7 +124,7 @@ static void find_seconds(StepRecord *r) {
     r->seconds = r->count > 0 ? end - start : NAN;
 }
 
-StepRecord *record_step(const Setup *setup, const Machine *machine) {
+StepRecord *record_one_step(const Setup *setup, const Machine *machine) {
     StepRecord *r = xcalloc(1, sizeof *r);
     ModelledRun run = {.machine = machine, .k = setup->k, .traced = true};
     Stepper t = {.r = r};

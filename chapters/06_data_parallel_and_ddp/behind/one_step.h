@@ -38,10 +38,8 @@ typedef struct StepRecord {
 
 // The second step of a training (the first one allocates memory), modelled on `machine`; NULL:
 // bytes and memory, but no times. For step_record_free().
-StepRecord *record_step(const Setup *setup, const Machine *machine);
+StepRecord *record_one_step(const Setup *setup, const Machine *machine);
 void step_record_free(StepRecord *r);
-// Frees the networks that record_step() keeps from one call to the next.
-void step_records_end(void);
 
 // The time in which device i's communication queue is at work, and how much of it its compute queue
 // is at work, too.

@@ -12,9 +12,9 @@ void print_traffic(int rows) {
     for (int k = 2; k <= 8; k *= 2) {
         if (!book_can_use_devices(k)) continue;
         Setup setup = {.network = &networks[0], .classes = 10, .k = k, .rows = rows};
-        StepRecord *dp = record_step(&setup, modelled_machine());
+        StepRecord *dp = record_one_step(&setup, modelled_machine());
         setup.is_ddp = true;
-        StepRecord *ddp = record_step(&setup, modelled_machine());
+        StepRecord *ddp = record_one_step(&setup, modelled_machine());
         Traffic other = dp->total[busiest_other(dp)];
         table_numbers(&t, k, (double)dp->total[0].sent, (double)dp->total[0].received,
                       (double)other.sent, (double)other.received, (double)ddp->total[0].sent,
@@ -31,9 +31,9 @@ double print_memory(int k, int rows) {
                     FIXED("another", 1, .unit = "MB"), FIXED("DDP: a rank", 1, .unit = "MB"));
     for (int classes = 10; classes <= 10000; classes *= 1000) {
         Setup setup = {.network = &networks[0], .classes = classes, .k = k, .rows = rows};
-        StepRecord *dp = record_step(&setup, modelled_machine());
+        StepRecord *dp = record_one_step(&setup, modelled_machine());
         setup.is_ddp = true;
-        StepRecord *ddp = record_step(&setup, modelled_machine());
+        StepRecord *ddp = record_one_step(&setup, modelled_machine());
         double first = (double)dp->memory[0], other = (double)most_memory_of_others(dp);
         table_numbers(&t, classes, first, other, (double)ddp->memory[0]);
         ratio = first / other;

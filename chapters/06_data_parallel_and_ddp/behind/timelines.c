@@ -47,7 +47,7 @@ double compare_timelines(int k, int rows, size_t bucket_bytes) {
         Setup setup = {
             .is_ddp = s > 0, .network = &networks[1], .classes = 10, .k = k, .rows = rows};
         setup.options.bucket_bytes = s == 1 ? ONE_BUCKET : bucket_bytes;
-        steps[s] = record_step(&setup, machine);
+        steps[s] = record_one_step(&setup, machine);
         Exchange e = exchange_of(steps[s], 0);
         table_text(&t, "%s", names[s]);
         table_numbers(&t, steps[s]->seconds, compute_seconds(steps[s]), s == 0 ? NAN : e.seconds,
@@ -101,11 +101,11 @@ void model_one_overlap(const char *network, int k, int rows, size_t bucket_bytes
     Setup setup = {.is_ddp = true, .classes = 10, .k = k, .rows = rows};
     setup.network = &networks[strcmp(network, "lenet") == 0 ? 0 : 1];
     setup.options.bucket_bytes = bucket_bytes;
-    StepRecord *step = record_step(&setup, machine);
+    StepRecord *step = record_one_step(&setup, machine);
     setup.options.bucket_bytes = ONE_BUCKET;
-    StepRecord *one = record_step(&setup, machine);
+    StepRecord *one = record_one_step(&setup, machine);
     choose_this_allreduce(&no_exchange);
-    StepRecord *none = record_step(&setup, machine);
+    StepRecord *none = record_one_step(&setup, machine);
     choose_this_allreduce(chosen);
     Exchange e = exchange_of(step, 0);
     OutputFile file = output_open(csv);
@@ -124,5 +124,4 @@ void model_one_overlap(const char *network, int k, int rows, size_t bucket_bytes
     step_record_free(step);
     step_record_free(one);
     step_record_free(none);
-    step_records_end();
 }
