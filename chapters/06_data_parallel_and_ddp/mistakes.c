@@ -178,10 +178,9 @@ static double update_ratio(DataIter *iter, int k, float lr) {
 
 static void divide_twice(DataIter *iter, float lr) {
     double two = update_ratio(iter, 2, lr), three = update_ratio(iter, 3, lr);
-    printf(
-        "  5. Gradients are divided by k, then by all rows: the update is %.3f times as long on 2 "
-        "devices, %.3f times on 3\n",
-        two, three);
+    printf("  5. Divided by k, then by all rows: the update is %.3f times as long on 2 devices, "
+           "%.3f times on 3\n",
+           two, three);
     CHECK(fabs(two - 0.5) < 1e-3 && fabs(three - 1.0 / 3) < 1e-3, "1/k gives it away");
 }
 
