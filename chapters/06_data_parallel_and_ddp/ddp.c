@@ -17,18 +17,23 @@
 // The gradients of a network are slices of one long vector, in the order of its parameters (nn.h).
 // A bucket holds the gradients of neighbours, so it is a slice of that vector, too. A gradient is
 // *in* its bucket as soon as it is computed, and nothing has to be copied. That is PyTorch's
-// `gradient_as_bucket_view=True`. Without it, PyTorch copies each gradient into its bucket, and
-// the sum back.
+// `gradient_as_bucket_view=True`.
 
 static void make_buckets(Ddp *ddp) {
-    int n = ddp->num_params, *backwards = xmalloc(sizeof *backwards * (size_t)n);
-    size_t *sizes = xmalloc(sizeof *sizes * (size_t)n);
+    Parameters all = parameters_of(ddp->net);
+    int n = 0, *backwards = xmalloc(sizeof *backwards * (size_t)all.n);
+    size_t *sizes = xmalloc(sizeof *sizes * (size_t)all.n), bytes = ddp->options.bucket_bytes;
+    size_t first_bytes = ddp->options.first_bucket_bytes;
+    ddp->params = xmalloc(sizeof(Parameter *) * (size_t)all.n);
+    for (int p = 0; p < all.n; p++)
+        if (all.list[p]->trained) ddp->params[n++] = all.list[p];
     for (int p = 0; p < n; p++) {
         backwards[p] = n - 1 - p;
         sizes[p] = numel(ddp->params[p]->start);
     }
-    ddp->buckets =
-        buckets_of(sizes, backwards, n, ddp->options.first_bucket_bytes, ddp->options.bucket_bytes);
+    if (first_bytes == 0) first_bytes = bytes ? bytes : FIRST_BUCKET_BYTES;
+    ddp->buckets = buckets_of(sizes, backwards, n, first_bytes, bytes ? bytes : BUCKET_BYTES);
+    ddp->num_params = n;
     free(backwards);
     free(sizes);
 }
@@ -59,33 +64,17 @@ static void broadcast(Ddp *ddp, bool parameters) {
     }
 }
 
-static DdpOptions with_defaults(DdpOptions o) {
-    if (o.first_bucket_bytes == 0)
-        o.first_bucket_bytes = o.bucket_bytes ? o.bucket_bytes : FIRST_BUCKET_BYTES;
-    if (o.bucket_bytes == 0) o.bucket_bytes = BUCKET_BYTES;
-    return o;
-}
-
-static void find_params(Ddp *ddp) {
-    Parameters all = parameters_of(ddp->net);
-    ddp->params = xmalloc(sizeof(Parameter *) * (size_t)all.n);
-    for (int p = 0; p < all.n; p++)
-        if (all.list[p]->trained) ddp->params[ddp->num_params++] = all.list[p];
-    ddp->arrivals = xcalloc((size_t)(ddp->k * ddp->num_params), sizeof *ddp->arrivals);
-}
-
 static void hook_all(Ddp *ddp, bool on);
 
 Ddp *ddp_new(Module *net, Device *const devices[], int k, DdpOptions options) {
     Ddp *ddp = xcalloc(1, sizeof *ddp);
-    *ddp = (Ddp){
-        .net = net, .k = k, .options = with_defaults(options), .sync = true, .was_sync = true};
+    *ddp = (Ddp){.net = net, .k = k, .options = options, .sync = true, .was_sync = true};
     ddp->devices = xmalloc(sizeof *devices * (size_t)k);
     memcpy(ddp->devices, devices, sizeof *devices * (size_t)k);
     ddp->ranks = xcalloc((size_t)k, sizeof *ddp->ranks);
     share_cores(devices, k);
-    find_params(ddp);
     make_buckets(ddp);
+    ddp->arrivals = xcalloc((size_t)(k * ddp->num_params), sizeof *ddp->arrivals);
     for (int i = 0; i < k; i++) {
         place_on(net, devices[i]);
         make_rank(ddp, i);
@@ -284,20 +273,15 @@ void ddp_step(Ddp *ddp, Tensor *const X_shards[], Tensor *const y_shards[], floa
     ddp_update(ddp, lr, batch_size);
 }
 
-// ## Bytes by the formulas
+// ## The formula
 
-Traffic ddp_gradient_bytes(const Ddp *ddp, int i) {
-    Traffic bytes = {0};
+Traffic ddp_bytes(const Ddp *ddp, int i) {
+    size_t buffers = ddp->options.keep_buffers ? 0 : buffer_bytes(ddp->net);
+    Traffic bytes = {i == 0 ? (size_t)(ddp->k - 1) * buffers : 0, i == 0 ? 0 : buffers};
     for (int b = 0; b < ddp->buckets.n; b++) {
         Traffic t = allreduce_bytes(chosen_allreduce(), ddp->buckets.floats[b], ddp->k, i);
         bytes.sent += t.sent;
         bytes.received += t.received;
     }
     return bytes;
-}
-
-Traffic ddp_buffer_bytes(const Ddp *ddp, int i) {
-    size_t bytes = ddp->options.keep_buffers ? 0 : buffer_bytes(ddp->net);
-    if (i == 0) return (Traffic){.sent = (size_t)(ddp->k - 1) * bytes};
-    return (Traffic){.received = bytes};
 }

@@ -76,9 +76,8 @@ void ddp_no_sync(Ddp *ddp, bool on);
 void ddp_step(Ddp *ddp, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
               int batch_size, Tensor *losses[]);
 
-// The formulas: bytes that rank i sends and receives in a synchronised step, for the allreduce of
+// The formula: bytes that rank i sends and receives in a synchronised step, for the allreduce of
 // each bucket, and for the buffers of rank 0.
-Traffic ddp_gradient_bytes(const Ddp *ddp, int i);
-Traffic ddp_buffer_bytes(const Ddp *ddp, int i);
+Traffic ddp_bytes(const Ddp *ddp, int i);
 
 #endif

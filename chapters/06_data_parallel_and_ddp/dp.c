@@ -82,7 +82,9 @@ static void replicate(Dp *dp) {
     broadcast(buffers, dp->k);
 }
 
-// ## Forward, gather, loss
+// ## Forward, gather, loss, and backward
+//
+// With the loss inside forward, a device's output is the sum of the losses of its rows.
 
 static void go_forward(Dp *dp, Flow *f) {
     forward_all(dp->net, f->X_shards, dp->k, f->Y);
@@ -90,16 +92,19 @@ static void go_forward(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++) f->Y[i] = sum(cross_entropy(f->Y[i], f->y_shards[i]));
 }
 
+// Which rows of what is gathered come from device i.
+static Range rows_from(const Dp *dp, const Flow *f, int i) {
+    return dp->gathers == DP_OUTPUTS ? f->shards[i] : (Range){i, 1};
+}
+
 // What is gathered is the input of what device 0 computes alone, so it has a gradient.
 static void gather(Dp *dp, Flow *f) {
     bool outputs = dp->gathers == DP_OUTPUTS;
-    int rows = outputs ? f->n : dp->k, classes = outputs ? f->Y[0]->shape[1] : 1;
-    f->gathered = arena_tensor(dp->devices[0], 2, (int[]){rows, classes}, outputs);
-    for (int i = 0; i < dp->k; i++) {
-        Tensor place = rows_of(f->gathered, outputs ? f->shards[i] : (Range){i, 1});
-        device_copy(dp->devices[0], place.data, dp->devices[i], f->Y[i]->data,
-                    tensor_bytes(f->Y[i]));
-    }
+    const int shape[] = {outputs ? f->n : dp->k, f->Y[0]->shape[f->Y[0]->ndim - 1]};
+    f->gathered = arena_tensor(dp->devices[0], outputs ? 2 : 1, shape, true);
+    for (int i = 0; i < dp->k; i++)
+        device_copy(dp->devices[0], rows_of(f->gathered, rows_from(dp, f, i)).data, dp->devices[i],
+                    f->Y[i]->data, tensor_bytes(f->Y[i]));
 }
 
 // By how much the sum of a shard's losses counts in the loss of the minibatch, which is a sum, too.
@@ -110,37 +115,26 @@ static float weight_of(const Dp *dp, const Flow *f, int i) {
 }
 
 static void compute_loss(Dp *dp, Flow *f) {
-    Device *first = dp->devices[0];
-    if (dp->gathers == DP_OUTPUTS) {
+    if (dp->gathers == DP_OUTPUTS)
         f->loss = sum(cross_entropy(f->gathered, f->y));
-        backward(f->loss); // ends at f->gathered, where the tape of this loss began
-        return;
+    else {
+        const int row[] = {1, dp->k}, column[] = {dp->k, 1};
+        Tensor *weights = arena_tensor(dp->devices[0], 2, row, false);
+        for (int i = 0; i < dp->k; i++)
+            launch(dp->devices[0], fill, .x = weights->data + i, .value = weight_of(dp, f, i),
+                   .n = 1);
+        f->loss = sum(mm(weights, reshape_to(f->gathered, 2, column)));
     }
-    f->loss = arena_tensor(first, 1, (int[]){1}, false);
-    tensor_fill(f->loss, 0);
-    for (int i = 0; i < dp->k; i++) {
-        float *loss = f->gathered->data + i;
-        launch(first, scale, .x = loss, .factor = weight_of(dp, f, i), .n = 1);
-        launch(first, add, .y = f->loss->data, .x = loss, .n = 1);
-    }
+    backward(f->loss); // ends at f->gathered, where the tape of this loss began
 }
 
-// ## Backward
-//
 // Each device gets the gradient of what it sent, and goes back from there. PyTorch has a thread for
 // each device here, so none waits until the host has launched the work of another one. (Forward is
 // Python, whose threads take turns.)
 
 static void scatter_gradients(Dp *dp, Flow *f) {
-    for (int i = 0; i < dp->k; i++) {
-        if (dp->gathers == DP_OUTPUTS) {
-            f->dY[i] = rows_on(f->gathered->grad, f->shards[i], dp->devices[i]);
-            continue;
-        }
-        Tensor *weight = arena_tensor(dp->devices[0], 1, (int[]){1}, false);
-        tensor_fill(weight, weight_of(dp, f, i));
-        f->dY[i] = rows_on(weight, (Range){0, 1}, dp->devices[i]);
-    }
+    for (int i = 0; i < dp->k; i++)
+        f->dY[i] = rows_on(f->gathered->grad, rows_from(dp, f, i), dp->devices[i]);
 }
 
 static void go_backward(Dp *dp, Flow *f) {
@@ -175,36 +169,25 @@ static void reduce(Dp *dp) {
 
 // ## A step
 
-static void enter(Dp *dp, DpPhase phase) {
-    static const char *const labels[NUM_DP_PHASES + 1] = {"exchange inputs", "exchange parameters",
-                                                          "forward",         "exchange outputs",
-                                                          "forward loss",    "exchange gradients",
-                                                          "backward",        "exchange gradients",
-                                                          "update",          ""};
-    if (phase > 0 && dp->phase_ends) dp->phase_ends(dp, phase - 1, dp->context);
-    trace_label(labels[phase]);
-}
-
 static void go_through_phases(Dp *dp, Flow *f, float lr) {
-    enter(dp, DP_SCATTER);
+    trace_label("exchange inputs");
     scatter(dp, f);
-    enter(dp, DP_REPLICATE);
+    trace_label("exchange parameters");
     replicate(dp);
-    enter(dp, DP_FORWARD);
+    trace_label("forward");
     go_forward(dp, f);
-    enter(dp, DP_GATHER);
+    trace_label("exchange outputs");
     gather(dp, f);
-    enter(dp, DP_LOSS);
+    trace_label("forward loss");
     compute_loss(dp, f);
-    enter(dp, DP_SCATTER_GRADS);
+    trace_label("exchange gradients");
     scatter_gradients(dp, f);
-    enter(dp, DP_BACKWARD);
+    trace_label("backward");
     go_backward(dp, f);
-    enter(dp, DP_REDUCE);
+    trace_label("exchange gradients");
     reduce(dp);
-    enter(dp, DP_UPDATE);
+    trace_label("update");
     sgd_step(dp->net, dp->devices[0], lr, f->n);
-    enter(dp, NUM_DP_PHASES);
 }
 
 Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr) {
@@ -221,39 +204,18 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
     return f.loss;
 }
 
-// ## Bytes by the formulas
+// ## The formula
 //
-// P bytes of parameters, B of buffers, n rows, device i with n_i of them. Device 0's own rows stay
-// where they are.
+// Parameters and buffers pass all devices in one direction, gradients in the other. Rows of X,
+// outputs (or losses) and their gradients go between device 0 and each other device.
 
-static Traffic from_first(int i, size_t own, size_t others) {
-    return i == 0 ? (Traffic){.sent = others} : (Traffic){.received = own};
-}
-
-static Traffic to_first(int i, size_t own, size_t others) {
-    return i == 0 ? (Traffic){.received = others} : (Traffic){.sent = own};
-}
-
-Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes) {
-    size_t mine = (size_t)equal_range(n, dp->k, i).count;
-    size_t theirs = (size_t)n - (size_t)equal_range(n, dp->k, 0).count, k = (size_t)dp->k;
-    size_t P = parameter_bytes(dp->net), B = buffer_bytes(dp->net), f = sizeof(float);
+Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes) {
     bool outputs = dp->gathers == DP_OUTPUTS, is_first = i == 0, is_last = i == dp->k - 1;
-    if (!outputs && phase == DP_SCATTER) row++; // with its label
-    size_t gathered = outputs ? mine * classes * f : f;
-    size_t of_others = outputs ? theirs * classes * f : (k - 1) * f;
-    switch (phase) {
-    case DP_SCATTER:
-        return from_first(i, mine * row * f, theirs * row * f);
-    case DP_REPLICATE:
-        return (Traffic){.sent = is_last ? 0 : P + B, .received = is_first ? 0 : P + B};
-    case DP_GATHER:
-        return to_first(i, gathered, of_others);
-    case DP_SCATTER_GRADS:
-        return from_first(i, gathered, of_others);
-    case DP_REDUCE:
-        return (Traffic){.sent = is_first ? 0 : P, .received = is_last ? 0 : P};
-    default:
-        return (Traffic){0, 0};
-    }
+    long own = equal_range(n, dp->k, i).count;
+    size_t rows = (size_t)(is_first ? n - own : own), others = is_first ? (size_t)dp->k - 1 : 1;
+    size_t in = rows * (outputs ? row : row + 1), out = outputs ? rows * classes : others;
+    size_t P = parameter_bytes(dp->net) / sizeof(float), B = buffer_bytes(dp->net) / sizeof(float);
+    size_t sent = (is_first ? in + out : out) + (is_last ? 0 : P + B) + (is_first ? 0 : P);
+    size_t received = (is_first ? out : in + out) + (is_first ? 0 : P + B) + (is_last ? 0 : P);
+    return (Traffic){.sent = sent * sizeof(float), .received = received * sizeof(float)};
 }

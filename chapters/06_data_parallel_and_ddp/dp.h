@@ -16,28 +16,11 @@ typedef enum {
     DP_SUMMED_LOSSES, // the same with sums, divided once by the rows of the minibatch: always right
 } DpGathers;
 
-// A step, in its order.
-typedef enum {
-    DP_SCATTER,   // device 0 has the minibatch, and sends the others their rows
-    DP_REPLICATE, // parameters and buffers go from device 0 to all, in every step
-    DP_FORWARD,
-    DP_GATHER,        // the others send device 0 their outputs, or their losses
-    DP_LOSS,          // on device 0 alone
-    DP_SCATTER_GRADS, // device 0 sends the others the gradients of what it has gathered
-    DP_BACKWARD,
-    DP_REDUCE, // device 0 gets the sum of all gradients
-    DP_UPDATE, // on device 0 alone
-    NUM_DP_PHASES
-} DpPhase;
-
 typedef struct Dp {
     Module *net;
     int k;
     Device **devices;
     DpGathers gathers;
-    // Called when a phase has been enqueued, if set: to count its bytes.
-    void (*phase_ends)(struct Dp *dp, DpPhase phase, void *context);
-    void *context;
 } Dp;
 
 // Places the network on the devices; the parameters are those on device 0. For dp_free().
@@ -49,8 +32,8 @@ void dp_free(Dp *dp);
 // (with DP_MEAN_LOSSES: n times the mean of the means). All is enqueued; the caller waits.
 Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr);
 
-// The formula: bytes that device i sends and receives in a phase, for a minibatch of n rows, with
+// The formula: bytes that device i sends and receives in a step on a minibatch of n rows, with
 // `row` floats in each row of X and `classes` in each row of the output, in equal shards.
-Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
+Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes);
 
 #endif

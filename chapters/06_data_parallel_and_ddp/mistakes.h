@@ -6,6 +6,6 @@
 
 // Makes five mistakes on purpose, and prints the message or the figure that gives each away. Ends
 // the program with an error if one of them is not noticed.
-void make_mistakes(DataIter *iter, float lr);
+void make_mistakes(DataIter *batches);
 
 #endif

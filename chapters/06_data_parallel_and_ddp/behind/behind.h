@@ -3,9 +3,55 @@
 #ifndef CHAPTER_06_BEHIND_H
 #define CHAPTER_06_BEHIND_H
 
-#include "common/data/fashion_mnist.h"
-#include "common/program/flags.h"
-#include "one_step.h"
+#include "common/device/trace.h"
+#include "common/model/machine.h"
+#include "../ddp.h"
+#include "../dp.h"
+#include "../networks.h"
+
+// ---- one_step.c: a recorded step of DP or DDP on modelled devices --------------------------------
+
+enum { MOST_RECORDED = 64 }; // devices
+
+// Which step.
+typedef struct Setup {
+    bool is_ddp;
+    const NetworkKind *network;
+    int classes, k, rows; // rows: of each device
+    DpGathers gathers;    // of DP
+    DdpOptions options;   // of DDP
+} Setup;
+
+typedef struct StepRecord {
+    Setup setup;
+    Device *devices[MOST_RECORDED];
+    TraceSpan *spans; // none with --machine none
+    int count;
+    double seconds; // from the begin of the first span to the end of the last; NAN without spans
+    // What device i sends and receives, which is what the formulas say, or the program ends; and
+    // the most bytes that it uses at a time.
+    Traffic total[MOST_RECORDED];
+    size_t memory[MOST_RECORDED];
+    int num_buckets; // of DDP
+} StepRecord;
+
+// The second step of a training (the first one allocates memory), modelled on `machine`; NULL:
+// bytes and memory, but no times. For step_record_free().
+StepRecord *record_one_step(const Setup *setup, const Machine *machine);
+void step_record_free(StepRecord *r);
+
+// The time in which rank 0's communication queue is at work, and how much of it its compute queue
+// is at work, too.
+typedef struct Exchange {
+    double seconds, hidden;
+} Exchange;
+Exchange exchange_of(const StepRecord *r);
+
+// Of the devices except device 0, the one that sends and receives most; and the most memory.
+int busiest_other(const StepRecord *r);
+size_t most_memory_of_others(const StepRecord *r);
+
+// ---- tables and pictures -------------------------------------------------------------------------
 
 // tables.c: a table of the bytes that a device of DP and a rank of DDP send and receive in a step
 // of LeNet, on 2, 4 and 8 devices.
@@ -16,17 +62,13 @@ void print_traffic(int rows);
 // of DP needs with 10,000.
 double print_memory(int k, int rows);
 
-// tables.c: a table of the images that 4 ranks get of 10, in each mode of the sampler.
+// tables.c: a table of the images that 4 ranks get of 10, in each mode of the sampler, and how many
+// of 10,000 test images 3 ranks count.
 void print_samplers(void);
 
-// own_images.c: trains LeNet by DDP on 3 ranks, each of which loads its own images. Prints a line
-// for each epoch, and a table of the test accuracy with each mode of the sampler.
-void train_on_own_images(const Flags *flags);
-
 // timelines.c: a step of ResNet-18 by DP, by DDP with one bucket, and by DDP with buckets of
-// bucket_bytes: a table, a picture, book_timeline("_modelled.png"), and a Chrome trace,
-// book_output("_modelled.json"). Returns how many times as long as DDP's with buckets DP's step is;
-// NAN with --machine none.
+// bucket_bytes: a table, and a picture, book_timeline("_modelled.png"). Returns how many times as
+// long as DDP's with buckets DP's step is; NAN with --machine none.
 double compare_timelines(int k, int rows, size_t bucket_bytes);
 
 // timelines.c, for the figure to move: one step of DDP with buckets of this size as a picture (SVG)

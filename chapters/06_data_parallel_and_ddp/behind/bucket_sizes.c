@@ -3,92 +3,74 @@
 
 #include "common/book.h"
 
-// The machine of the modelled clock, and one with other links.
-static const Machine *other_machine(const Machine *machine) {
-    return machine_find(strcmp(machine->name, "dgx-a100") == 0 ? "rtx4090-pcie" : "dgx-a100");
-}
-
-enum { NUM_SIZES = 9 };
+enum { NUM_SIZES = 9, NONE = NUM_SIZES }; // and one step without an exchange
 static const size_t sizes[NUM_SIZES] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20,
                                         4 << 20, 10 << 20, 25 << 20, ONE_BUCKET};
 
 typedef struct Sweep {
-    const NetworkKind *network;
+    Setup setup;
     const Machine *machine;
-    int k, rows;
-    double seconds[NUM_SIZES]; // of a step
-    int buckets[NUM_SIZES];
-    double without; // without any exchange: as if all of it were hidden
-    int best;
+    double seconds[NUM_SIZES + 1];
+    int buckets[NUM_SIZES + 1], best;
 } Sweep;
 
-static double seconds_with(const Sweep *s, size_t bucket_bytes, int *buckets) {
-    Setup setup = {
-        .is_ddp = true, .network = s->network, .classes = 10, .k = s->k, .rows = s->rows};
-    setup.options.bucket_bytes = bucket_bytes;
-    StepRecord *r = record_one_step(&setup, s->machine);
-    double seconds = r->seconds;
-    *buckets = r->buckets;
-    step_record_free(r);
-    return seconds;
-}
-
-static double seconds_without_exchange(const Sweep *s) {
-    const Allreduce *chosen = chosen_allreduce();
-    int buckets;
-    choose_this_allreduce(&no_exchange);
-    double seconds = seconds_with(s, ONE_BUCKET, &buckets);
-    choose_this_allreduce(chosen);
-    return seconds;
-}
-
 static Sweep sweep(const NetworkKind *network, const Machine *machine, int k, int rows) {
-    Sweep s = {.network = network, .machine = machine, .k = k, .rows = rows};
-    if (!machine_has_devices(machine, k)) s.k = machine->devices;
-    for (int i = 0; i < NUM_SIZES; i++) {
-        s.seconds[i] = seconds_with(&s, sizes[i], &s.buckets[i]);
-        if (s.seconds[i] < s.seconds[s.best]) s.best = i;
+    Sweep s = {.machine = machine, .setup = {true, network, 10, k, rows, 0, {0}}};
+    const Allreduce *chosen = chosen_allreduce();
+    if (!machine_has_devices(machine, k)) s.setup.k = machine->devices;
+    for (int i = 0; i <= NONE; i++) {
+        s.setup.options.bucket_bytes = i == NONE ? ONE_BUCKET : sizes[i];
+        if (i == NONE) choose_this_allreduce(&no_exchange);
+        StepRecord *r = record_one_step(&s.setup, machine);
+        s.seconds[i] = r->seconds;
+        s.buckets[i] = r->num_buckets;
+        step_record_free(r);
+        if (i < NONE && s.seconds[i] < s.seconds[s.best]) s.best = i;
     }
-    s.without = seconds_without_exchange(&s);
+    choose_this_allreduce(chosen);
     return s;
 }
 
-static void print_sweeps(const Sweep of[NUM_NETWORKS]) {
+static void print_sweeps(const Sweep *a, const Sweep *b) {
     printf("\n");
-    Table t = TABLE(NULL, WORDS("buckets of", 12), WHOLE(of[0].network->title),
-                    DIGITS("a step", 4, .unit = "ms"), WHOLE(of[1].network->title),
+    Table t = TABLE(NULL, WORDS("buckets of", 12), WHOLE(a->setup.network->title),
+                    DIGITS("a step", 4, .unit = "ms"), WHOLE(b->setup.network->title),
                     DIGITS("a step", 4, .unit = "ms"));
-    for (int i = 0; i < NUM_SIZES; i++) {
-        if (sizes[i] == 16 << 10 || sizes[i] == 10 << 20) continue; // only in the CSV
-        table_text(&t, "%s", sizes[i] == ONE_BUCKET ? "one for all" : binary_size(sizes[i]).text);
-        table_numbers(&t, of[0].buckets[i], of[0].seconds[i], of[1].buckets[i], of[1].seconds[i]);
+    for (int i = 0; i <= NONE; i++) {
+        if (i < NONE && (sizes[i] == 16 << 10 || sizes[i] == 10 << 20)) continue; // only in the CSV
+        table_text(&t, "%s",
+                   i == NONE                ? "no exchange"
+                   : sizes[i] == ONE_BUCKET ? "one for all"
+                                            : binary_size(sizes[i]).text);
+        table_numbers(&t, i == NONE ? (double)NAN : a->buckets[i], a->seconds[i],
+                      i == NONE ? (double)NAN : b->buckets[i], b->seconds[i]);
     }
-    table_text(&t, "no exchange");
-    table_numbers(&t, NAN, of[0].without, NAN, of[1].without);
 }
 
-static void write_csv(const char *path, const Sweep sweeps[], int n) {
-    OutputFile out = output_open(path);
-    fprintf(out.stream, "network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best\n");
-    for (const Sweep *s = sweeps; s < sweeps + n; s++)
-        for (int i = 0; i < NUM_SIZES; i++)
-            fprintf(out.stream, "%s,%s,%d,%d,%.0f,%d,%.9g,%.9g,%d\n", s->network->title,
-                    s->machine->name, s->k, s->rows,
-                    sizes[i] == ONE_BUCKET ? (double)NAN : (double)sizes[i], s->buckets[i],
-                    s->seconds[i], s->without, i == s->best);
-    output_close(&out);
+static void write_sweep(FILE *csv, const Sweep *s) {
+    for (int i = 0; i < NUM_SIZES; i++)
+        fprintf(csv, "%s,%s,%d,%d,%.0f,%d,%.9g,%.9g,%d\n", s->setup.network->title,
+                s->machine->name, s->setup.k, s->setup.rows,
+                sizes[i] == ONE_BUCKET ? (double)NAN : (double)sizes[i], s->buckets[i],
+                s->seconds[i], s->seconds[NONE], i == s->best);
 }
 
 bool sweep_bucket_sizes(int k, int rows) {
     const Machine *machine = modelled_machine();
-    Sweep sweeps[2 * NUM_NETWORKS];
-    for (int n = 0; n < NUM_NETWORKS; n++) {
-        sweeps[n] = sweep(&networks[n], machine, k, rows);
-        sweeps[n + NUM_NETWORKS] = sweep(&networks[n], other_machine(machine), k, rows);
-    }
-    print_sweeps(sweeps);
+    const Machine *other =
+        machine_find(strcmp(machine->name, "dgx-a100") == 0 ? "rtx4090-pcie" : "dgx-a100");
     const char *csv = book_csv("_buckets.csv"), *png = book_output("_buckets.png");
-    write_csv(csv, sweeps, 2 * NUM_NETWORKS);
+    Sweep lenet = sweep(&networks[0], machine, k, rows),
+          resnet = sweep(&networks[1], machine, k, rows);
+    Sweep others[] = {sweep(&networks[0], other, k, rows), sweep(&networks[1], other, k, rows)};
+    print_sweeps(&lenet, &resnet);
+    OutputFile out = output_open(csv);
+    fprintf(out.stream, "network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best\n");
+    write_sweep(out.stream, &lenet);
+    write_sweep(out.stream, &others[0]);
+    write_sweep(out.stream, &resnet);
+    write_sweep(out.stream, &others[1]);
+    output_close(&out);
     plot_draw(png, "bucket_sizes.gp", csv);
-    return sweeps[0].seconds[0] < sweeps[0].seconds[NUM_SIZES - 1];
+    return lenet.seconds[0] < lenet.seconds[NUM_SIZES - 1];
 }
