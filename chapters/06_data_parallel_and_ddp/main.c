@@ -2,7 +2,6 @@
 #include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "behind/behind.h"
-#include "mistakes.h"
 
 // ## In PyTorch
 //
@@ -324,33 +323,6 @@ static Prediction ask_about_buckets(void) {
                           "Does that make its step shorter?");
 }
 
-// 4 devices, or as many as the machine has.
-static int devices_of(const Flags *flags) {
-    const Machine *machine = modelled_machine();
-    if (flags->devices == 1)
-        die_usage("give --devices 2 or more", "one device has no other to exchange gradients with");
-    if (machine && !machine_has_devices(machine, 2))
-        die_usage("another --machine, or --machine none",
-                  "%s has one device, and no other to exchange gradients with", machine->name);
-    if (flags->devices > MOST_RECORDED)
-        die_usage("this chapter records up to 64", "--devices %d", flags->devices);
-    return book_devices(flags->devices, 4, machine ? machine->devices : 4);
-}
-
-static void name_outputs(void) {
-    if (modelled_machine()) {
-        book_timeline("_modelled.png");
-        book_csv("_buckets.csv");
-        book_output("_buckets.png");
-    }
-    book_check_outputs();
-}
-
-static void compare_memory(int k) {
-    Prediction expected = ask_about_memory(k);
-    predict_compare(expected, print_memory(k, ROWS), "times as much");
-}
-
 static void compare_times(int k) {
     if (!modelled_machine()) return;
     Prediction ratio = ask_about_time();
@@ -365,7 +337,8 @@ static void tell(int k, DataIter *batches) {
     Tensor *X, *y;
     data_iter_first(batches, &X, &y);
     print_traffic(ROWS);
-    compare_memory(k);
+    Prediction memory = ask_about_memory(k);
+    predict_compare(memory, print_memory(k, ROWS), "times as much");
     compare_times(k);
     print_samplers();
     print_claims(k, ROWS, X, y);
@@ -394,15 +367,21 @@ int main(int argc, char *argv[]) {
         "modelled devices.",
         "devices seed batch-size train-size allreduce data", defaults);
     choose_allreduce(flags.allreduce);
-    int k = devices_of(&flags);
-    if (strcmp(overlap, "none") != 0) {
-        book_needs_machine("--overlap");
-        const char *csv = book_output("_overlap.csv"), *svg = book_timeline("_overlap.svg");
-        book_check_outputs();
+    const Machine *machine = modelled_machine();
+    int k = book_devices(flags.devices, 4, machine ? machine->devices : 4);
+    if (k < 2 || k > MOST_RECORDED)
+        die_usage("--devices 2 to 64, on a --machine that has them",
+                  "%d devices: gradients are exchanged between at least 2", k);
+    bool is_figure = strcmp(overlap, "none") != 0;
+    if (is_figure) book_needs_machine("--overlap");
+    const char *csv = is_figure ? book_output("_overlap.csv") : book_csv("_buckets.csv");
+    const char *svg = is_figure ? book_timeline("_overlap.svg") : book_timeline("_modelled.png");
+    if (!is_figure) book_output("_buckets.png");
+    book_check_outputs();
+    if (is_figure) {
         model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, csv, svg);
         return book_end();
     }
-    name_outputs();
     Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
     tell(k, batches);

@@ -1,10 +1,8 @@
 // mistakes.c: five mistakes, made on purpose, and what notices each of them.
-#include "mistakes.h"
+#include "behind/behind.h"
 
 #include "common/book.h"
 #include "chapters/03_split_batch/split_batch.h"
-#include "ddp.h"
-#include "networks.h"
 #include "sampler.h"
 
 // ## Mistakes that end the program

@@ -4,12 +4,13 @@
 #include "common/book.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// "true" if both halves of the claim hold, "half" if one does. Frees the figure; NULL: left open.
-static void print_claim(Table *t, const char *claim, bool first, bool second, char *figure) {
+// "true" if both halves of the claim hold, "half" if one does. Frees the figure.
+static void print_claim(Table *t, const char *claim, bool first, bool second, bool is_known,
+                        char *figure) {
     const char *verdict = first && second ? "true" : first || second ? "half" : "false";
     table_text(t, "%s", claim);
-    table_text(t, "%s", figure ? verdict : "open");
-    table_text(t, "%s", figure ? figure : "without values or modelled time, nothing decides");
+    table_text(t, "%s", is_known ? verdict : "open");
+    table_text(t, "%s", is_known ? figure : "without values or modelled time, nothing decides");
     free(figure);
 }
 
@@ -19,7 +20,7 @@ static StepRecord *record(bool is_ddp, int network, int classes, DpGathers gathe
                            modelled_machine());
 }
 
-// 1. The seconds in which all devices are between begin and end of their backward pass.
+// 1. From when to when all devices are between begin and end of their backward pass.
 static void claim_1(Table *t, int k, int rows) {
     StepRecord *r = record(false, 1, 10, DP_OUTPUTS, k, rows);
     double begin = 0, end = INFINITY;
@@ -33,10 +34,9 @@ static void claim_1(Table *t, int k, int rows) {
         begin = fmax(begin, first);
         end = fmin(end, last);
     }
-    char *figure = xprintf("all %d go backward together for %.1f ms", k, 1e3 * (end - begin));
-    bool alone = end <= begin, timed = r->count > 0;
-    print_claim(t, "1 DP: parallel only in forward", alone, alone, timed ? figure : NULL);
-    if (!timed) free(figure);
+    bool alone = end <= begin;
+    char *together = xprintf("all %d go backward together for %.1f ms", k, 1e3 * (end - begin));
+    print_claim(t, "1 DP: parallel only in forward", alone, alone, r->count > 0, together);
     step_record_free(r);
 }
 
@@ -65,18 +65,19 @@ static void gradients_by_images(const Tensor *X, const Tensor *y, float *values[
     module_free(net);
 }
 
-static void claim_2(Table *t, const Tensor *X, const Tensor *y) {
-    float *values[2];
+static void claim_2(Table *t, const Tensor *X, const Tensor *y, bool has_values) {
+    float *values[2] = {NULL, NULL};
     size_t equal = 0, all = 0, n = numel(X) / (size_t)X->shape[0] * (size_t)(X->shape[0] / 2);
-    gradients_by_images(X, y, values);
-    for (size_t i = 0; i < n; i++) {
+    if (has_values) gradients_by_images(X, y, values);
+    for (size_t i = 0; i < n && has_values; i++) {
         if (values[0][i] == 0 && values[1][i] == 0) continue;
         all++;
         equal += values[0][i] == values[1][i];
     }
     for (int i = 0; i < 2; i++) free(values[i]);
+    bool same = equal > all / 2;
     print_claim(
-        t, "2 DDP: one gradient for all layers", equal > all / 2, equal > all / 2,
+        t, "2 DDP: one gradient for all layers", same, same, has_values,
         xprintf("%s of %s numbers are equal on two ranks", grouped(equal).text, grouped(all).text));
 }
 
@@ -88,11 +89,10 @@ static void claims_3_and_4(Table *t, int k, int rows) {
     double first = (double)lenet->total[0].sent, second = (double)lenet->total[1].sent;
     double all = (double)resnet->total[0].sent, buffers = all - (double)resnet->total[1].sent;
     bool more = first > 1.01 * second;
-    print_claim(t, "3 DDP: rank 0 broadcasts the mean", more, more,
+    print_claim(t, "3 DDP: rank 0 broadcasts the mean", more, more, true,
                 xprintf("rank 0 sends %.0f KB, rank 1 %.0f", first / 1e3, second / 1e3));
-    print_claim(t, "4 DDP: only gradients cross", all > 2 * buffers, buffers == 0,
-                xprintf("%.2f of the %.2f MB that rank 0 sends are no gradients", buffers / 1e6,
-                        all / 1e6));
+    print_claim(t, "4 DDP: only gradients cross", all > 2 * buffers, buffers == 0, true,
+                xprintf("%.2f of %.2f MB that rank 0 sends are buffers", buffers / 1e6, all / 1e6));
     step_record_free(lenet);
     step_record_free(resnet);
 }
@@ -136,23 +136,16 @@ static double error_of_means(const Tensor *X, const Tensor *y) {
 }
 
 void print_claims(int k, int rows, const Tensor *X, const Tensor *y) {
-    bool values = has_values(try_gpu(0)) && X->shape[0] >= 8;
-    const char *claim_6 = "6 DP: a loss in forward fixes that";
-    double outputs = memory_ratio(DP_OUTPUTS, k, rows),
-           losses = memory_ratio(DP_MEAN_LOSSES, k, rows);
+    bool has = has_values(try_gpu(0)) && X->shape[0] >= 8;
+    double outputs = memory_ratio(DP_OUTPUTS, k, rows);
+    double losses = memory_ratio(DP_MEAN_LOSSES, k, rows), error = has ? error_of_means(X, y) : 0;
     printf("\n");
-    Table t = TABLE(NULL, WORDS("claim", 34), WORDS("verdict", 7), WORDS("what decides", 54));
+    Table t = TABLE(NULL, WORDS("claim", 34), WORDS("verdict", 7), WORDS("what decides", 48));
     claim_1(&t, k, rows);
-    if (values)
-        claim_2(&t, X, y);
-    else
-        print_claim(&t, "2 DDP: one gradient for all layers", false, false, NULL);
+    claim_2(&t, X, y, has);
     claims_3_and_4(&t, k, rows);
-    print_claim(&t, "5 DP: device 0 is full first", outputs > 1, outputs > 1,
+    print_claim(&t, "5 DP: device 0 is full first", outputs > 1, outputs > 1, true,
                 xprintf("it needs %.2f times as much memory as another", outputs));
-    double error = values ? error_of_means(X, y) : NAN;
-    print_claim(&t, claim_6, losses < outputs, error < 1e-4,
-                values
-                    ? xprintf("%.2f times; but the update is wrong by %.0f %%", losses, 100 * error)
-                    : NULL);
+    print_claim(&t, "6 DP: a loss in forward fixes that", losses < outputs, error < 1e-4, has,
+                xprintf("%.2f times; but the update is wrong by %.0f %%", losses, 100 * error));
 }
