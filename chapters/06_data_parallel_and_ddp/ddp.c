@@ -1,7 +1,4 @@
-// ddp.c: DistributedDataParallel.
-//
-// A *rank* is one of k processes that do the same, each with one device. Here all ranks are in one
-// program, and one host thread goes through the lines of all of them. In chapter 8 they are
+// ddp.c: DistributedDataParallel. Here all ranks are in one program. In chapter 8 they are
 // processes.
 #include "ddp.h"
 
@@ -155,11 +152,6 @@ static void end_exchange(void) {
     trace_label("backward");
 }
 
-// ## Backward, and the exchange under it
-//
-// From the hook to the wait, in the order in which the functions call each other.
-
-// On each rank, behind the bucket's last gradient in the compute queue.
 static void start_bucket(Ddp *ddp, int b) {
     Tensor *grads[MAX_DEVICES];
     check_bucket(ddp, b);
@@ -173,7 +165,6 @@ static void start_bucket(Ddp *ddp, int b) {
     end_exchange();
 }
 
-// Buckets start in one order, even if a later one happens to be ready first.
 static bool next_is_ready(const Ddp *ddp) {
     if (ddp->started == ddp->buckets.n) return false;
     for (int i = 0; i < ddp->k; i++)
@@ -181,15 +172,13 @@ static bool next_is_ready(const Ddp *ddp) {
     return true;
 }
 
-// Autograd calls this hook when a gradient is final.
 static void mark_final(Tensor *t, void *context) {
     Arrival *a = context;
     Ddp *ddp = a->ddp;
-    (void)t;
     if (!ddp->sync) return;
     RankBucket *bucket = &ddp->ranks[a->rank][bucket_with(&ddp->buckets, a->param)];
     a->final = true;
-    if (--bucket->missing == 0) bucket->ready = device_record(ddp->devices[a->rank]);
+    if (--bucket->missing == 0) bucket->ready = device_record(t->device);
     while (next_is_ready(ddp)) start_bucket(ddp, ddp->started++);
 }
 
@@ -235,7 +224,6 @@ static void check_all_came(const Ddp *ddp) {
 
 // ## The end of backward
 
-// From here on, the compute queues wait for the last sum.
 static void wait_for_sums(Ddp *ddp) {
     for (int i = 0; i < ddp->k; i++)
         device_wait(ddp->devices[i], queue_record(comm_queue(ddp->devices[i])));
@@ -255,9 +243,9 @@ void ddp_no_sync(Ddp *ddp, bool on) { ddp->sync = !on; }
 
 // ## A step
 //
-// PyTorch divides elsewhere: each rank takes the mean over its own rows, and DDP the mean over the
-// ranks. With equal shards that is the same, except for rounding. With unequal shards, ours is
-// still the gradient of the whole minibatch, and theirs weighs the rows of a small shard more.
+// In PyTorch each rank takes the mean over its own rows, and DDP the mean over the ranks. With
+// equal shards that is the same, except for rounding. With unequal shards, ours is still the
+// gradient of the whole minibatch, and theirs weighs the rows of a small shard more.
 
 void ddp_update(Ddp *ddp, float lr, int batch_size) {
     trace_label("update");

@@ -1,5 +1,4 @@
-// dp.c: DataParallel. To its users it is one line, `net = nn.DataParallel(net)`. This is what
-// happens in each step behind it.
+// dp.c: DataParallel: what happens in each step behind `net = nn.DataParallel(net)`.
 #include "dp.h"
 
 #include "common/base/error.h"
@@ -169,27 +168,6 @@ static void reduce(Dp *dp) {
 
 // ## A step
 
-static void go_through_phases(Dp *dp, Flow *f, float lr) {
-    trace_label("exchange inputs");
-    scatter(dp, f);
-    trace_label("exchange parameters");
-    replicate(dp);
-    trace_label("forward");
-    go_forward(dp, f);
-    trace_label("exchange outputs");
-    gather(dp, f);
-    trace_label("forward loss");
-    compute_loss(dp, f);
-    trace_label("exchange gradients");
-    scatter_gradients(dp, f);
-    trace_label("backward");
-    go_backward(dp, f);
-    trace_label("exchange gradients");
-    reduce(dp);
-    trace_label("update");
-    sgd_step(dp->net, dp->devices[0], lr, f->n);
-}
-
 Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr) {
     Range equal[MAX_DEVICES];
     Flow f = {.n = X->shape[0], .shards = shards ? shards : equal};
@@ -200,7 +178,24 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, f
     trace_label("load");
     f.X = rows_on(X, (Range){0, f.n}, dp->devices[0]);
     f.y = rows_on(y, (Range){0, f.n}, dp->devices[0]);
-    go_through_phases(dp, &f, lr);
+    trace_label("exchange inputs");
+    scatter(dp, &f);
+    trace_label("exchange parameters");
+    replicate(dp);
+    trace_label("forward");
+    go_forward(dp, &f);
+    trace_label("exchange outputs");
+    gather(dp, &f);
+    trace_label("forward loss");
+    compute_loss(dp, &f);
+    trace_label("exchange gradients");
+    scatter_gradients(dp, &f);
+    trace_label("backward");
+    go_backward(dp, &f);
+    trace_label("exchange gradients");
+    reduce(dp);
+    trace_label("update");
+    sgd_step(dp->net, dp->devices[0], lr, f.n);
     return f.loss;
 }
 

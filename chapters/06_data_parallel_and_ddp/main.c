@@ -5,16 +5,17 @@
 
 // ## In PyTorch
 //
-// In chapter 5 a page of code trains a network on k devices. PyTorch has two wrappers that do this.
+// In chapter 5 a page of code trains a network on k devices. PyTorch has two wrappers for this.
 // Most users meet the older one first, because it takes only one line:
 //
 // ```python
 // net = nn.DataParallel(net)
 // ```
 //
-// **DataParallel** (DP) is one program. Its device 0 is the head, and the other devices work for it
-// in each step. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
-// train.py` starts the same program twice, once for each GPU. Such a process is called a *rank*:
+// **DataParallel** (DP) is one program. Its device 0 is the head, and in each step the other
+// devices work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
+// train.py` starts the same program twice, once for each GPU. Each of these processes is called a
+// *rank*:
 //
 // ```python
 // dist.init_process_group("nccl")                # "gloo" without GPUs
@@ -29,7 +30,7 @@
 //         optimizer.step()
 // ```
 //
-// Nothing in the loop says that there are other ranks. They meet inside `backward()`. What the two
+// Nothing in the loop mentions other ranks. They meet inside `backward()`. This is what the two
 // wrappers do in each step:
 //
 // |                    | DP                        | DDP                           |
@@ -43,9 +44,9 @@
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
 // | processes          | one                       | one for each device           |
 //
-// (Running statistics are batch norm's, chapter 5. What chapter 5 calls `DataParallel` is the
-// book's wrapper, which is neither of the two.) Here the ranks of DDP are devices of one program.
-// In chapter 8 they are processes.
+// (Running statistics are batch norm's, chapter 5. The `DataParallel` of chapter 5 is the book's
+// wrapper, not PyTorch's.) Here the ranks of DDP are devices of one program. In chapter 8 they are
+// processes.
 //
 // ## A step of DataParallel
 //
@@ -61,141 +62,139 @@
 // update       0 alone
 // ```
 //
-// dp.c:scatter
-//
-// Only device 0 makes the update, so afterwards the other devices hold old parameters. In the next
-// step each one becomes a new *replica*:
+// Only device 0 makes the update, so afterwards the other devices hold old parameters. In each step
+// they become new *replicas*:
 //
 // dp.c:replicate
 //
-// `broadcast()` sends pieces along a chain, as NCCL does. Device 0 sends a piece to device 1, which
-// passes it on to device 2 while it receives the next piece. The gradients come back along the
-// same chain, and each device adds its own:
+// `broadcast()` sends pieces along a chain, as NCCL does. Device 1 passes a piece on to device 2
+// while it receives the next piece from device 0. The gradients come back along the same chain, and
+// each device adds its own:
 //
 // dp.c:reduce
 //
 // (Without NCCL, PyTorch copies from device 0 to one device after another, and sums on device 0.)
-// Nothing divides by k here, because the loss is computed from all outputs, on device 0. In the
-// backward pass all devices work side by side, and each has its own host thread.
+// Nothing divides by k here, because device 0 computes the loss from all outputs. In the forward
+// and the backward pass, all devices work at the same time.
 //
 // ## What moves
 //
-// Let P be the size of all parameters in bytes. In the chain, each device except the last sends P
-// bytes of parameters, and each except device 0 sends P bytes of gradients. So a device in the
-// middle sends 2P and receives 2P bytes per step. DDP sends no parameters. In a ring (chapter 2),
-// each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. Here are the bytes of a step
-// of LeNet, whose P is 516,272, with 64 images on each device. They are counted, and the program
-// stops if a phase moves more or less than its formula says.
+// Let P be the size of all parameters in bytes. Along the chain, each device except the last sends
+// P bytes of parameters, and each device except the first sends P bytes of gradients. So a device
+// in the middle sends and receives 2P bytes per step. DDP sends no parameters. In a ring (chapter
+// 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. The table shows a step
+// of LeNet, whose P is 516,272, with 64 images on each device. The bytes are counted, and the
+// program stops if they are not what the formulas say.
 //
 // behind/tables.c:print_traffic
 //
-// "Another" is the device that moves most, apart from device 0. Device 0 also sends images, because
-// the whole minibatch is there. A device of DP moves little more than a rank of DDP. So bytes alone
-// do not make DDP faster. (Without NCCL, device 0 would send k-1 times the parameters.)
+// "Another" is the device that moves most, apart from device 0. With DP, device 0 also sends the
+// images and receives the outputs. Otherwise a device of DP moves little more than a rank of DDP,
+// so bytes alone do not make DDP faster. (Without NCCL, device 0 would send k-1 times P.)
 //
 // ## Who holds what
 //
-// Device 0 of DP holds the whole minibatch, all outputs, and the gradients of all outputs. LeNet
-// has ten classes, so its outputs are small. But what if there were 10,000 classes, as in the last
-// layer of a language model? Then a row of outputs has 10,000 numbers. The wider last layer also
-// has more parameters, on every device.
+// With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
+// classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
+// a language model? Each image would have 10,000 outputs. The last layer would also have more
+// parameters, on every device.
 //
 // main.c:ask_about_memory
 //
 // behind/tables.c:print_memory
 //
-// All ranks of DDP need the same memory. DP's device 0 runs out of memory first. The usual remedy
-// is to compute the loss inside `forward`. Then only losses are gathered. Claim 6 below looks at
-// that.
+// All ranks of DDP need the same memory, and DP's device 0 needs the most. The usual remedy is to
+// compute the loss inside `forward`, so that only losses are gathered. Claim 6 below is about that.
 //
 // ## A step in time
 //
-// The parameters of ResNet-18 are 44.7 MB. Before DP can go forward, they have to arrive on all
-// devices, and before it can update, the same number of bytes of gradients have to come back. In
-// the meantime no device computes. On this machine, eight RTX 4090 cards on PCIe without direct
-// access to each other, a link moves 19.5 GB/s. DDP exchanges only gradients, and most of them
-// while backward still computes others.
+// ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
+// pass, and the same number of bytes of gradients have to come back before the update. In the
+// meantime no device computes. DDP exchanges only gradients, and most of them while the backward
+// pass still computes others. The modelled machine has eight RTX 4090 cards on PCIe. A copy from
+// one card to another goes through the host's memory, with 19.5 GB/s.
 //
 // main.c:ask_about_time
 //
 // behind/timelines.c:compare_timelines
 //
 // ![A step by DP, by DDP with one bucket, and by DDP with buckets of 4 MiB. A copy between two
-// devices is drawn in both lanes, because it occupies both
-// links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
+// devices is drawn in both lanes, because it occupies the links of
+// both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
 // four modelled devices, milliseconds from left to right. DP has four lanes: parameters on all
 // devices, then forward and backward on all at the same time, then gradients on all. DDP has a
 // compute and a communication lane for each device: with one bucket, all communication lanes are
 // busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
 // DDP with small buckets is shortest.")
 //
-// In all three steps, device 0 computes for the same time. DP's step is longer because both
-// exchanges happen while no device computes. DDP has a second queue on each device, for
-// communication. With one bucket, its exchange also starts after backward. With buckets of 4 MiB,
-// nearly all of it happens under backward, so the step is hardly longer than what has to be
-// computed.
+// Device 0 computes for the same time in all three steps. DP's step is longer because both
+// exchanges happen while no device computes. With DDP, each device has a second queue, for
+// communication. A *bucket* is a group of gradients that are exchanged together. With one bucket
+// for all gradients, the exchange starts after backward. With buckets of 4 MiB, nearly all of it
+// happens during backward, and the step is hardly longer than its computation.
 //
 // ## Exchange under backward
 //
 // The backward pass begins with the last layer. So the gradients of the last layers are complete
-// while those of the first are still to be computed. DDP sends them in *buckets*, some gradients
-// at a time. A bucket goes through four stages. The functions below are in the order in which they
-// are called.
+// long before the gradients of the first. This is a bucket's way from its first gradient to the
+// update. The functions are in the order in which they are called.
 //
-// *A gradient is final.* When the network is wrapped, each parameter gets a hook, which autograd
-// calls when the gradient is complete:
+// *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
+// when the parameter's gradient is complete:
 //
 // ddp.c:hook_all
 //
-// *Its bucket is full.* The hook counts. When the last gradient of a bucket has arrived, it marks
-// that point in the compute queue with an event (chapter 0):
+// *A bucket is full.* The hook counts. After the last gradient of a bucket, it marks this point in
+// the compute queue with an event (chapter 0):
 //
 // ddp.c:mark_final
 //
+// An allreduce is a meeting, and all ranks must come to the same one. If rank 0 came with bucket 0
+// and rank 1 with bucket 1, two processes would wait for each other forever, or add up numbers that
+// do not belong together. So all ranks start the buckets in one order, even if a later one is full
+// first:
+//
 // ddp.c:next_is_ready
 //
-// *The exchange starts.* An allreduce is a meeting, and all ranks must come to the same one. If
-// rank 0 came with bucket 1 and rank 1 with bucket 0, as processes they would wait for each other
-// forever, or add up numbers that do not belong together. So buckets start in one order on all
-// ranks, even if a later bucket is full first. The exchange waits for the event, not for the end
-// of backward:
+// *The exchange starts.* It waits for the event, not for the end of the backward pass. Everything
+// between `begin_exchange()` and `end_exchange()` goes into the communication queues:
 //
 // ddp.c:start_bucket
 //
-// *The step waits.* The compute queue has continued with backward. The update must not start before
-// the last sum has arrived:
+// *The step waits.* Meanwhile the compute queues have continued with the backward pass. The update
+// must wait until the last sum has arrived:
 //
 // ddp.c:wait_for_sums
 //
-// That is all of DDP's idea. PyTorch's code has the same stages, in C++. A gradient's memory is
-// part of its bucket here, as with PyTorch's `gradient_as_bucket_view=True`. By default PyTorch
-// copies each gradient into its bucket, and the sum back.
+// Each gradient's memory is part of its bucket here. That is PyTorch's
+// `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket, and the
+// sum back.
 //
 // ## How large a bucket?
 //
-// This is PyTorch's rule. It goes through the gradients from the last parameter to the first:
+// This is PyTorch's rule. Here `order` goes from the last parameter to the first:
 //
 // buckets.c:buckets_of
 //
 // A bucket is closed when it has *reached* its size, so it may be larger, and no gradient is cut in
-// two. By default the first bucket has 1 MiB, so that something is sent soon, and the others have
-// 25 MiB. (In PyTorch's first step, all gradients are in one bucket. After that step the buckets
-// are filled once more, in the order in which the gradients arrived, unless
-// `find_unused_parameters` is set.)
+// two. By default the first bucket is closed at 1 MiB, so that something is sent soon, and the
+// others at 25 MiB. (In PyTorch's first step, all gradients are in one bucket. Then it fills the
+// buckets again, in the order in which the gradients arrived, unless you set
+// `find_unused_parameters`.)
 //
-// Small buckets start early, but each exchange has a fixed cost for launches and latency, however
-// few bytes it moves. A ring on four devices makes six steps, one after the other, and a copy on
-// this machine takes 12.4 µs even if it is empty. Large buckets start late. The last bucket can
-// never be hidden, because it is full only when backward ends. LeNet's backward pass is short, and
-// all its gradients together have 516 KB.
+// Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
+// on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
+// this machine. Large buckets start late. The last bucket is always full only when the backward
+// pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
 //
 // main.c:ask_about_buckets
 //
 // behind/bucket_sizes.c:sweep_bucket_sizes
 //
-// For LeNet, two buckets are best, but the difference is small. With four buckets, the fixed costs
-// are more than what they hide. ResNet-18's backward pass is long enough to hide many exchanges.
-// There, any size up to 10 MiB is good, and one bucket for all makes the step a quarter longer.
+// "No exchange" is how long the step would be if the exchange took no time. For LeNet, two buckets
+// are best, but they do not save much. Four buckets cost more than they hide. ResNet-18's backward
+// pass is long enough for many exchanges, and all sizes up to 4 MiB are about equally good. One
+// bucket for all makes its step a quarter longer.
 //
 // ![How much longer a step is than a step without any exchange. The best size is drawn
 // large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
@@ -204,9 +203,9 @@
 // falls, has its lowest point at 256 KiB, and rises again. ResNet-18 on PCIe is flat and close to 1
 // up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
 //
-// On fast links, such as a DGX A100's, the size hardly matters. PyTorch's authors measured a
-// ResNet-50 on 32 GPUs, also with NCCL. With the exchange under backward, its step was 38.0 %
-// shorter than without [@li2020].
+// On the fast links of a DGX A100, the size hardly matters. PyTorch's authors measured ResNet-50 on
+// 32 GPUs with NCCL. There, a step was 38.0 % shorter with the exchange under backward than without
+// [@li2020].
 //
 // ## Its own images
 //
@@ -215,11 +214,10 @@
 //
 // sampler.c:sampler_indices
 //
-// Each allreduce needs all ranks, so all ranks must make the same number of steps. If k does not
-// divide the number of images, PyTorch's sampler *pads* (the first images of the order are taken
-// once more) or *drops* (the last ones are left out). The third mode here is *exact*, which takes
-// each image once. Then some ranks have one image more. Our sum over rows, divided once, allows
-// that (chapter 3).
+// An allreduce needs all ranks, so all must make the same number of steps. If k does not divide the
+// number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
+// *drops* (it leaves out the last ones). The third mode here is *exact* and takes each image once.
+// Then some ranks have one image more. Our sum over rows, divided once, allows that (chapter 3).
 //
 // behind/tables.c:print_samplers
 //
@@ -229,11 +227,11 @@
 //
 // ## Six claims
 //
-// These sentences, or similar ones, are in many tutorials. Decide for each one whether it is true
+// You can find sentences like these in many tutorials. Decide for each one whether it is true
 // before you look at the table.
 //
-// 1. DataParallel computes in parallel only in forward. Gradients are computed on one GPU.
-// 2. In DDP, at each layer all GPUs average their gradients, then pass the same gradient on to the
+// 1. DataParallel computes in parallel only in forward. It computes gradients on one GPU.
+// 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
 //    next layer.
 // 3. The gradients are averaged, and then rank 0 broadcasts the result to all ranks.
 // 4. Between the ranks of DDP, only gradients are exchanged.
@@ -242,31 +240,33 @@
 //
 // behind/claims.c:print_claims
 //
-// (1) to (4) are about ResNet-18, except that (2) compares what arrives at the images of LeNet
-// after all its layers: gradients by activations stay on their rank, only gradients by parameters
-// are exchanged. (4) is half true because rank 0's running statistics are also sent, in each step.
-// (5) and (6) are about LeNet with 10,000 classes. In (6), device 0 has three quarters of the rows,
-// and the mean of the two mean losses weighs each row on the other device three times as much.
+// Claim 2 confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
+// Gradients by activations, which go from layer to layer, stay on their rank. The figure compares
+// what arrives at the images on two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
+// The buffers are rank 0's running statistics, which go to all ranks in each step. Claims 5 and 6
+// are about LeNet with 10,000 classes. In claim 6, device 0 has three quarters of the rows. A mean
+// of two mean losses then counts each row on the other device three times as much.
 //
 // ## Five mistakes
 //
-// Each is made on purpose, in `mistakes.c`. Mistakes 1 to 3 end the program, so they are made in a
-// child process. `ddp.c` checks every bucket before it is exchanged:
+// Each is made on purpose, in `mistakes.c`. The first three end the program, so they are made in a
+// child process. `ddp.c` checks each bucket before its exchange:
 //
 // mistakes.c:make_mistakes
 //
 // PyTorch also reports mistake 3, in the next forward pass, unless you set
-// `find_unused_parameters`. It does not notice 4 and 5. In 5, nothing is wrong with the direction
-// of the update, so the network still learns, but slowly.
+// `find_unused_parameters`. It does not notice mistakes 4 and 5. In mistake 5 the direction of the
+// update is right, so the network still learns, but slowly.
 
 // ## Summary
 //
-// - DP sends all parameters from device 0 and all gradients back to it, in each step, while no
-//   device computes.
+// - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
+// device
+//   computes.
 // - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
-// - A bucket is exchanged when the last of its gradients is final, in one order on all ranks, while
-//   backward continues. The last bucket cannot be hidden.
-// - The fixed cost of an exchange makes many small buckets slow. A long backward pass hides them.
+// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks, and
+//   the backward pass continues. Only the last bucket cannot be hidden.
+// - Each exchange has a fixed cost. Only a long backward pass hides many of them.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right for equal shards only.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -289,8 +289,7 @@
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
-// and so on.
+// Each has a folder in `exercises/`, with a place for your part and a check (`make exercise-06-1`).
 //
 // 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
 //    under it. Which size is best, and when is the prediction wrong?
@@ -308,7 +307,7 @@ enum { ROWS = 64 }; // of each device in the modelled parts
 static Prediction ask_about_memory(int k) {
     if (k != 4) return (Prediction){0};
     return predict_first("LeNet with 10,000 classes is trained by DataParallel on 4 devices, with "
-                         "64 images on each. How many times as much memory as another device does "
+                         "64 images on each. How many times as much memory as device 1 does "
                          "device 0 need?");
 }
 
@@ -342,6 +341,7 @@ static void tell(int k, DataIter *batches) {
     compare_times(k);
     print_samplers();
     print_claims(k, ROWS, X, y);
+    printf("\n");
     make_mistakes(batches);
 }
 
@@ -372,16 +372,17 @@ int main(int argc, char *argv[]) {
     if (k < 2 || k > MOST_RECORDED)
         die_usage("--devices 2 to 64, on a --machine that has them",
                   "%d devices: gradients are exchanged between at least 2", k);
-    bool is_figure = strcmp(overlap, "none") != 0;
-    if (is_figure) book_needs_machine("--overlap");
-    const char *csv = is_figure ? book_output("_overlap.csv") : book_csv("_buckets.csv");
-    const char *svg = is_figure ? book_timeline("_overlap.svg") : book_timeline("_modelled.png");
-    if (!is_figure) book_output("_buckets.png");
-    book_check_outputs();
-    if (is_figure) {
+    if (strcmp(overlap, "none") != 0) {
+        book_needs_machine("--overlap");
+        const char *csv = book_output("_overlap.csv"), *svg = book_timeline("_overlap.svg");
+        book_check_outputs();
         model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, csv, svg);
         return book_end();
     }
+    book_timeline("_modelled.png");
+    book_csv("_buckets.csv");
+    book_output("_buckets.png");
+    book_check_outputs();
     Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
     tell(k, batches);

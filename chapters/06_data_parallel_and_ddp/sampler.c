@@ -1,8 +1,4 @@
 // sampler.c: which images each rank gets, and loads.
-//
-// An allreduce is a meeting, so all ranks must make the same number of steps. PyTorch takes some
-// images twice, or leaves some out. The third mode here takes each image once. Then some ranks have
-// one image more than others, and in a step for which a rank has no rows, it adds nothing.
 #include "sampler.h"
 
 #include "common/base/error.h"
@@ -29,8 +25,6 @@ void sampler_indices(const DistributedSampler *s, int indices[]) {
     free(order);
 }
 
-// ## Loading
-//
 // Before each step a rank copies its images into memory of the host, and from there to its device.
 
 Loader loader_new(const Dataset *data, DistributedSampler sampler, int rows) {

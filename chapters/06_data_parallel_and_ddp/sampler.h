@@ -29,8 +29,7 @@ void sampler_set_epoch(DistributedSampler *sampler, int epoch);
 int sampler_count(const DistributedSampler *sampler);
 void sampler_indices(const DistributedSampler *sampler, int indices[]);
 
-// ---- the images that a rank loads by itself, as its sampler says -------------------------------
-
+// The images that a rank loads by itself, as its sampler says.
 typedef struct Loader {
     DistributedSampler sampler;
     const Dataset *data;

@@ -10,8 +10,7 @@
 #include "../dp.h"
 #include "../networks.h"
 
-// ---- one_step.c: a recorded step of DP or DDP on modelled devices --------------------------------
-
+// one_step.c: a recorded step of DP or DDP on modelled devices.
 enum { MOST_RECORDED = 64 }; // devices
 
 // Which step.
@@ -47,12 +46,6 @@ typedef struct Exchange {
     double seconds, hidden;
 } Exchange;
 Exchange exchange_of(const StepRecord *r);
-
-// Of the devices except device 0, the one that sends and receives most; and the most memory.
-int busiest_other(const StepRecord *r);
-size_t most_memory_of_others(const StepRecord *r);
-
-// ---- tables and pictures -------------------------------------------------------------------------
 
 // tables.c: a table of the bytes that a device of DP and a rank of DDP send and receive in a step
 // of LeNet, on 2, 4 and 8 devices.

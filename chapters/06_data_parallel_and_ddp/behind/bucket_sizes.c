@@ -60,17 +60,14 @@ bool sweep_bucket_sizes(int k, int rows) {
     const Machine *other =
         machine_find(strcmp(machine->name, "dgx-a100") == 0 ? "rtx4090-pcie" : "dgx-a100");
     const char *csv = book_csv("_buckets.csv"), *png = book_output("_buckets.png");
-    Sweep lenet = sweep(&networks[0], machine, k, rows),
-          resnet = sweep(&networks[1], machine, k, rows);
-    Sweep others[] = {sweep(&networks[0], other, k, rows), sweep(&networks[1], other, k, rows)};
-    print_sweeps(&lenet, &resnet);
+    Sweep s[2 * NUM_NETWORKS];
+    for (int i = 0; i < 2 * NUM_NETWORKS; i++)
+        s[i] = sweep(&networks[i / 2], i % 2 ? other : machine, k, rows);
+    print_sweeps(&s[0], &s[2]);
     OutputFile out = output_open(csv);
     fprintf(out.stream, "network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best\n");
-    write_sweep(out.stream, &lenet);
-    write_sweep(out.stream, &others[0]);
-    write_sweep(out.stream, &resnet);
-    write_sweep(out.stream, &others[1]);
+    for (int i = 0; i < 2 * NUM_NETWORKS; i++) write_sweep(out.stream, &s[i]);
     output_close(&out);
     plot_draw(png, "bucket_sizes.gp", csv);
-    return lenet.seconds[0] < lenet.seconds[NUM_SIZES - 1];
+    return s[0].seconds[0] < s[0].seconds[NUM_SIZES - 1];
 }

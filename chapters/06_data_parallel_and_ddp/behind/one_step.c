@@ -6,8 +6,6 @@
 #include "common/book.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// ---- a step --------------------------------------------------------------------------------------
-
 typedef struct Stepper {
     StepRecord *r;
     Module *net;
@@ -56,8 +54,6 @@ static void stepper_free(Stepper *s) {
     if (s->dp) dp_free(s->dp);
     module_free(s->net);
 }
-
-// ---- bytes and seconds ---------------------------------------------------------------------------
 
 // What each device has sent and received since the ledger was reset.
 static void count_bytes(const Stepper *s) {
@@ -121,8 +117,6 @@ void step_record_free(StepRecord *r) {
     free(r);
 }
 
-// ---- what a step was made of ---------------------------------------------------------------------
-
 // (Spans are ordered by device, queue and time: rank 0's compute queue comes first.)
 Exchange exchange_of(const StepRecord *r) {
     Exchange e = {0};
@@ -137,19 +131,4 @@ Exchange exchange_of(const StepRecord *r) {
             e.hidden += fmin(exchange->end, compute->end) - fmax(exchange->start, compute->start);
     }
     return e;
-}
-
-int busiest_other(const StepRecord *r) {
-    int most = 1;
-    for (int i = 2; i < r->setup.k; i++)
-        if (r->total[i].sent + r->total[i].received > r->total[most].sent + r->total[most].received)
-            most = i;
-    return most;
-}
-
-size_t most_memory_of_others(const StepRecord *r) {
-    size_t most = 0;
-    for (int i = 1; i < r->setup.k; i++)
-        if (r->memory[i] > most) most = r->memory[i];
-    return most;
 }

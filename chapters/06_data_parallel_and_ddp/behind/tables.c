@@ -14,13 +14,12 @@ static void record_both(int classes, int k, int rows, StepRecord *both[2]) {
 void print_traffic(int rows) {
     StepRecord *both[2];
     Table t = TABLE(NULL, WHOLE("devices"), WHOLE("DP: 0 sends"), WHOLE("receives", .width = 9),
-                    WHOLE("another sends"), WHOLE("receives", .width = 9),
-                    WHOLE("DDP: a rank sends"), WHOLE("receives", .width = 9));
+                    WHOLE("1 sends"), WHOLE("receives", .width = 9), WHOLE("DDP: a rank sends"),
+                    WHOLE("receives", .width = 9));
     for (int k = 2; k <= 8; k *= 2) {
         if (!book_can_use_devices(k)) continue;
         record_both(10, k, rows, both);
-        Traffic first = both[0]->total[0], rank = both[1]->total[0];
-        Traffic other = both[0]->total[busiest_other(both[0])];
+        Traffic first = both[0]->total[0], other = both[0]->total[1], rank = both[1]->total[0];
         table_numbers(&t, k, (double)first.sent, (double)first.received, (double)other.sent,
                       (double)other.received, (double)rank.sent, (double)rank.received);
         for (int i = 0; i < 2; i++) step_record_free(both[i]);
@@ -32,11 +31,11 @@ double print_memory(int k, int rows) {
     double first = NAN, other = NAN;
     printf("\n");
     Table t = TABLE(NULL, WHOLE("classes"), FIXED("DP: device 0", 1, .unit = "MB"),
-                    FIXED("another", 1, .unit = "MB"), FIXED("DDP: a rank", 1, .unit = "MB"));
+                    FIXED("device 1", 1, .unit = "MB"), FIXED("DDP: a rank", 1, .unit = "MB"));
     for (int classes = 10; classes <= 10000; classes *= 1000) {
         record_both(classes, k, rows, both);
         first = (double)both[0]->memory[0];
-        other = (double)most_memory_of_others(both[0]);
+        other = (double)both[0]->memory[1];
         table_numbers(&t, classes, first, other, (double)both[1]->memory[0]);
         for (int i = 0; i < 2; i++) step_record_free(both[i]);
     }

@@ -65,8 +65,6 @@ double compare_timelines(int k, int rows, size_t bucket_bytes) {
     return ratio;
 }
 
-// ---- the figure to move --------------------------------------------------------------------------
-
 const char overlap_names[] = "none|lenet|resnet-18";
 
 // Only the two queues of rank 0, because all ranks do the same.
