@@ -85,8 +85,6 @@ static void show_child(const char *mistake, void (*make)(void *)) {
 }
 
 // ## Mistakes that nothing ends
-//
-// These run on, and learn something else. What gives them away is a comparison.
 
 // The share of rank 0's places that hold the same image in two epochs.
 static double same_places(bool told) {
