@@ -113,8 +113,7 @@ void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]) {
 
 // ## What must hold when a bucket is exchanged
 //
-// An allreduce is a meeting. All ranks must come to the meeting of the same bucket, and all
-// gradients in it must be final.
+// All ranks must come to the meeting of the same bucket, and all gradients in it must be final.
 
 // The bucket whose memory rank i brings to meeting b.
 static int bucket_brought(const Ddp *ddp, int i, int b) {

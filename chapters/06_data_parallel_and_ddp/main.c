@@ -88,7 +88,7 @@
 //
 // behind/tables.c:print_traffic
 //
-// "Another" is the device that moves most, apart from device 0. With DP, device 0 also sends the
+// With more than two devices, device 1 is in the middle of the chain. Device 0 also sends the
 // images and receives the outputs. Otherwise a device of DP moves little more than a rank of DDP,
 // so bytes alone do not make DDP faster. (Without NCCL, device 0 would send k-1 times P.)
 //
@@ -110,9 +110,11 @@
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
 // pass, and the same number of bytes of gradients have to come back before the update. In the
-// meantime no device computes. DDP exchanges only gradients, and most of them while the backward
-// pass still computes others. The modelled machine has eight RTX 4090 cards on PCIe. A copy from
-// one card to another goes through the host's memory, with 19.5 GB/s.
+// meantime no device computes. DDP exchanges only gradients. It puts them into *buckets*, which are
+// exchanged one after the other, most of them while the backward pass still computes others. The
+// modelled machine has eight RTX 4090 cards on PCIe. A copy from one card to another goes through
+// the host's memory, at 19.5 GB/s. (Real cards are slower while they send and receive at the same
+// time. The model leaves that out.)
 //
 // main.c:ask_about_time
 //
@@ -127,17 +129,17 @@
 // busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
 // DDP with small buckets is shortest.")
 //
-// Device 0 computes for the same time in all three steps. DP's step is longer because both
-// exchanges happen while no device computes. With DDP, each device has a second queue, for
-// communication. A *bucket* is a group of gradients that are exchanged together. With one bucket
-// for all gradients, the exchange starts after backward. With buckets of 4 MiB, nearly all of it
-// happens during backward, and the step is hardly longer than its computation.
+// Device 0 computes for the same time in all three steps. With DP it waits the longest, because
+// both exchanges happen while no device computes. With DDP, each device has a second queue, for
+// communication, which the last two columns are about. With one bucket for all gradients, the
+// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
+// the backward pass, and the step is hardly longer than its computation.
 //
 // ## Exchange under backward
 //
 // The backward pass begins with the last layer. So the gradients of the last layers are complete
-// long before the gradients of the first. This is a bucket's way from its first gradient to the
-// update. The functions are in the order in which they are called.
+// long before the gradients of the first. The functions below follow a bucket from its first
+// gradient to the update, in the order in which they are called.
 //
 // *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
 // when the parameter's gradient is complete:
@@ -227,8 +229,7 @@
 //
 // ## Six claims
 //
-// You can find sentences like these in many tutorials. Decide for each one whether it is true
-// before you look at the table.
+// This is what the text says. Decide for each sentence whether it is true, then look at the table.
 //
 // 1. DataParallel computes in parallel only in forward. It computes gradients on one GPU.
 // 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
@@ -241,11 +242,12 @@
 // behind/claims.c:print_claims
 //
 // Claim 2 confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
-// Gradients by activations, which go from layer to layer, stay on their rank. The figure compares
-// what arrives at the images on two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
+// Gradients by activations, which go from layer to layer, stay on their rank. The table compares
+// what arrives at the images of two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
 // The buffers are rank 0's running statistics, which go to all ranks in each step. Claims 5 and 6
-// are about LeNet with 10,000 classes. In claim 6, device 0 has three quarters of the rows. A mean
-// of two mean losses then counts each row on the other device three times as much.
+// are about memory with 10,000 classes, as above. In claim 6, device 0 also has three quarters of
+// the rows. The mean of two mean losses then counts each row on the other device three times as
+// much. The percentage is the largest error, relative to the largest number in the update.
 //
 // ## Five mistakes
 //
@@ -289,7 +291,7 @@
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check (`make exercise-06-1`).
+// Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
 // 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
 //    under it. Which size is best, and when is the prediction wrong?
@@ -361,11 +363,9 @@ int main(int argc, char *argv[]) {
     defaults.allreduce = "ring";
     defaults.own = own_flags;
     defaults.next = "make exercise-06-1, or make run-07";
-    Flags flags = book_begin(
-        argc, argv,
-        "Compares DataParallel with DistributedDataParallel: bytes, memory, and time on k\n"
-        "modelled devices.",
-        "devices seed batch-size train-size allreduce data", defaults);
+    Flags flags =
+        book_begin(argc, argv, "Compares DataParallel with DDP: bytes, memory, and modelled time.",
+                   "devices seed batch-size train-size allreduce data", defaults);
     choose_allreduce(flags.allreduce);
     const Machine *machine = modelled_machine();
     int k = book_devices(flags.devices, 4, machine ? machine->devices : 4);

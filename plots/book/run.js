@@ -346,7 +346,7 @@ function makeFigure(figure, still) {
     controls.append(...made.map(([label]) => label));
     place.id = id;
     said.setAttribute("aria-live", "polite");
-    place.append(element("p", csv ? `Move it: modelled in this tab, on a ${figure.machine || "dgx-a100"} with 16 devices on one switch.` :
+    place.append(element("p", csv ? `Move it: modelled in this tab. The machine is ${figure.machine || "dgx-a100"} with 16 devices on one switch.` :
         "Move it: computed in this tab, of real images."), controls, chart, said, ...(timeline ? [step] : []));
     place.classList.toggle("later", still.classList.contains("later")); // as long as the reader is asked to predict
     still.after(place);

@@ -33,8 +33,8 @@ static Sweep sweep(const NetworkKind *network, const Machine *machine, int k, in
 
 static void print_sweeps(const Sweep *a, const Sweep *b) {
     printf("\n");
-    Table t = TABLE(NULL, WORDS("buckets of", 12), WHOLE(a->setup.network->title),
-                    DIGITS("a step", 4, .unit = "ms"), WHOLE(b->setup.network->title),
+    Table t = TABLE(NULL, WORDS("buckets of", 12), WHOLE("LeNet: buckets"),
+                    DIGITS("a step", 4, .unit = "ms"), WHOLE("ResNet-18: buckets"),
                     DIGITS("a step", 4, .unit = "ms"));
     for (int i = 0; i <= NONE; i++) {
         if (i < NONE && (sizes[i] == 16 << 10 || sizes[i] == 10 << 20)) continue; // only in the CSV

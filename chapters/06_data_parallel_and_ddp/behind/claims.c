@@ -20,7 +20,7 @@ static StepRecord *record(bool is_ddp, int network, int classes, DpGathers gathe
                            modelled_machine());
 }
 
-// 1. From when to when all devices are between begin and end of their backward pass.
+// From when to when all devices are between begin and end of their backward pass.
 static void claim_1(Table *t, int k, int rows) {
     StepRecord *r = record(false, 1, 10, DP_OUTPUTS, k, rows);
     double begin = 0, end = INFINITY;
@@ -35,8 +35,8 @@ static void claim_1(Table *t, int k, int rows) {
         end = fmin(end, last);
     }
     bool alone = end <= begin;
-    char *together = xprintf("all %d go backward together for %.1f ms", k, 1e3 * (end - begin));
-    print_claim(t, "1 DP: parallel only in forward", alone, alone, r->count > 0, together);
+    print_claim(t, "1 DP: parallel only in forward", alone, alone, r->count > 0,
+                xprintf("all %d go backward together for %.1f ms", k, 1e3 * (end - begin)));
     step_record_free(r);
 }
 
@@ -144,5 +144,5 @@ void print_claims(int k, int rows, const Tensor *X, const Tensor *y) {
     print_claim(&t, "5 DP: device 0 is full first", outputs > 1, outputs > 1, true,
                 xprintf("it needs %.2f times as much memory as device 1", outputs));
     print_claim(&t, "6 DP: a loss in forward fixes that", losses < outputs, error < 1e-4, has,
-                xprintf("%.2f times; but the update is wrong by %.0f %%", losses, 100 * error));
+                xprintf("%.2f times, but the update is wrong by %.0f %%", losses, 100 * error));
 }
