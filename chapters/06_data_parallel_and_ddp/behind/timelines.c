@@ -38,8 +38,8 @@ double compare_timelines(int k, int rows, size_t bucket_bytes) {
     StepRecord *steps[NUM_STEPS];
     Timeline timelines[NUM_STEPS];
     printf("\n");
-    Table t = TABLE(NULL, WORDS("ResNet-18", 21), FIXED("a step", 2, .unit = "ms"),
-                    FIXED("device 0 computes", 2, .unit = "ms"), FIXED("waits", 2, .unit = "ms"),
+    Table t = TABLE(NULL, WORDS("ResNet-18, device 0", 21), FIXED("a step", 2, .unit = "ms"),
+                    FIXED("computes", 2, .unit = "ms"), FIXED("waits", 2, .unit = "ms"),
                     FIXED("exchange", 2, .unit = "ms"), FIXED("under backward", 0, .unit = "%"));
     for (int s = 0; s < NUM_STEPS; s++) {
         Setup setup = {s > 0, &networks[1], 10, k, rows, 0, {0}};
