@@ -367,8 +367,7 @@ int main(int argc, char *argv[]) {
         book_begin(argc, argv, "Compares DataParallel with DDP: bytes, memory, and modelled time.",
                    "devices seed batch-size train-size allreduce data", defaults);
     choose_allreduce(flags.allreduce);
-    const Machine *machine = modelled_machine();
-    int k = book_devices(flags.devices, 4, machine ? machine->devices : 4);
+    int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     if (k < 2 || k > MOST_RECORDED)
         die_usage("--devices 2 to 64, on a --machine that has them",
                   "%d devices: gradients are exchanged between at least 2", k);

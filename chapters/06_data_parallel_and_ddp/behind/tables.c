@@ -12,6 +12,7 @@ static void record_both(int classes, int k, int rows, StepRecord *both[2]) {
 }
 
 void print_traffic(int rows) {
+    printf("\n");
     StepRecord *both[2];
     Table t = TABLE(NULL, WHOLE("devices"), WHOLE("DP: 0 sends"), WHOLE("receives", .width = 9),
                     WHOLE("1 sends", .width = 9), WHOLE("receives", .width = 9),
