@@ -103,8 +103,8 @@
 //
 // behind/tables.c:print_memory
 //
-// All ranks of DDP need the same memory, and DP's device 0 needs the most. The usual remedy is to
-// compute the loss inside `forward`, so that only losses are gathered. Claim 6 below is about that.
+// DP's device 0 needs the most. The usual remedy is to compute the loss inside `forward`, so that
+// only losses are gathered. Claim 6 below is about that.
 //
 // ## A step in time
 //
@@ -129,11 +129,11 @@
 // busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
 // DDP with small buckets is shortest.")
 //
-// Device 0 computes for the same time in all three steps. With DP it waits the longest, because
-// both exchanges happen while no device computes. With DDP, each device has a second queue, for
-// communication, which the last two columns are about. With one bucket for all gradients, the
-// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
-// the backward pass, and the step is hardly longer than its computation.
+// Device 0 computes for the same time in all three steps and waits for the rest. With DP it waits
+// the longest, because both exchanges happen while no device computes. With DDP, each device has a
+// second queue, for communication, which the last two columns are about. With one bucket for all
+// gradients, the exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it
+// happens during the backward pass, and the step is hardly longer than its computation.
 //
 // ## Exchange under backward
 //
@@ -142,7 +142,7 @@
 // gradient to the update, in the order in which they are called.
 //
 // *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
-// when the parameter's gradient is complete:
+// when the parameter's gradient is complete. (`Arrival` says which gradient of which rank it is.)
 //
 // ddp.c:hook_all
 //
@@ -170,7 +170,7 @@
 //
 // Each gradient's memory is part of its bucket here. That is PyTorch's
 // `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket, and the
-// sum back.
+// sum back. Except for rounding, both wrappers make the update of one device (`tests/test_ddp.c`).
 //
 // ## How large a bucket?
 //
@@ -223,9 +223,9 @@
 //
 // behind/tables.c:print_samplers
 //
-// In training, one image more or less does not matter. But a test accuracy should count each image
-// once. The last column shows how many images three ranks count in a test set of 10,000. With
-// padding, two images count twice.
+// In training this hardly matters, but a test accuracy should count each image once. The last
+// column is the number of images that three ranks count in a test set of 10,000. Padding counts two
+// twice.
 //
 // ## Six claims
 //
@@ -243,11 +243,12 @@
 //
 // Claim 2 confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
 // Gradients by activations, which go from layer to layer, stay on their rank. The table compares
-// what arrives at the images of two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
-// The buffers are rank 0's running statistics, which go to all ranks in each step. Claims 5 and 6
-// are about memory with 10,000 classes, as above. In claim 6, device 0 also has three quarters of
-// the rows. The mean of two mean losses then counts each row on the other device three times as
-// much. The percentage is the largest error, relative to the largest number in the update.
+// what arrives at the images of two ranks, after all layers of LeNet. Claim 3 is about LeNet, too,
+// and claim 4 is about ResNet-18. Its buffers are rank 0's running statistics, which go to all
+// ranks in each step. Claims 5 and 6 are about memory with 10,000 classes, as above. In claim 6,
+// device 0 also has three quarters of the rows. The mean of two mean losses then counts each row on
+// the other device three times as much. The percentage is the largest error, relative to the
+// largest number in the update.
 //
 // ## Five mistakes
 //
