@@ -223,9 +223,8 @@
 //
 // behind/tables.c:print_samplers
 //
-// In training this hardly matters, but a test accuracy should count each image once. The last
-// column is the number of images that three ranks count in a test set of 10,000. Padding counts two
-// twice.
+// A test accuracy should count each image once. The last column shows how many images three ranks
+// count in a test set of 10,000. With padding, two images count twice.
 //
 // ## Six claims
 //
