@@ -216,8 +216,8 @@ static void find_unused(Ddp *ddp) {
 static void check_all_came(const Ddp *ddp) {
     for (int a = 0; a < ddp->k * ddp->num_params; a++)
         if (!ddp->arrivals[a].final)
-            die("use it for the loss, or set .find_unused",
-                "the parameter %s got no gradient on rank %d: its bucket would wait forever",
+            die("its bucket would wait forever: use it for the loss, or set .find_unused",
+                "the parameter %s got no gradient on rank %d",
                 ddp->params[ddp->arrivals[a].param]->name, ddp->arrivals[a].rank);
 }
 
