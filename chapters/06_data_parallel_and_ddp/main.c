@@ -24,14 +24,14 @@
 // sampler = DistributedSampler(images)           # which images this rank loads
 // for epoch in range(epochs):
 //     sampler.set_epoch(epoch)                   # a new order in each epoch
-//     for X, y in DataLoader(images, batch_size, sampler=sampler):  # batch_size: of each rank
+//     for X, y in DataLoader(images, batch_size, sampler=sampler):
 //         optimizer.zero_grad()
 //         F.cross_entropy(net(X.to(device)), y.to(device)).backward()
 //         optimizer.step()
 // ```
 //
-// Nothing in the loop mentions other ranks. They meet inside `backward()`. This is what the two
-// wrappers do in each step:
+// `batch_size` is the number of rows of each rank. Nothing in the loop mentions other ranks. They
+// meet inside `backward()`. This is what the two wrappers do in each step:
 //
 // |                    | DP                        | DDP                           |
 // |:-------------------|:--------------------------|:------------------------------|
@@ -42,7 +42,6 @@
 // | exchanged          | after backward            | during backward               |
 // | update             | on device 0               | on each rank                  |
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
-// | processes          | one                       | one for each device           |
 //
 // (Running statistics are batch norm's, chapter 5. The `DataParallel` of chapter 5 is the book's
 // wrapper, not PyTorch's.) This chapter's program plays all ranks of DDP by itself, each on one
@@ -74,8 +73,7 @@
 // copies from device 0 to one device after another, and sums on device 0:
 // `torch/nn/parallel/comm.py`.)
 //
-// Nothing divides by k here, because device 0 computes the loss from all outputs. In the forward
-// and the backward pass, all devices work at the same time.
+// Nothing divides by k here, because device 0 computes the loss from all outputs.
 //
 // ## A step in time
 //
@@ -98,22 +96,20 @@
 // ![A step by DP, by DDP with one bucket, and by DDP with buckets of 4 MiB. A copy between two
 // devices is drawn in both lanes, because it occupies the links of
 // both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
-// four modelled devices, milliseconds from left to right. DP has four lanes: parameters on all
-// devices, then forward and backward on all at the same time, then gradients on all. DDP has a
-// compute and a communication lane for each device: with one bucket, all communication lanes are
-// busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
-// DDP with small buckets is shortest.")
+// four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
+// then gradients on all. DDP has a compute and a communication lane for each device: with one
+// bucket, all communication is after backward; with small buckets, most of it is under backward.")
 //
-// Device 0 computes for the same time in all three steps and waits for the rest. With DP it waits
-// the longest, because both exchanges happen while no device computes. With DDP, each device has a
-// second queue, for communication, which the last two columns are about. With one bucket for all
-// gradients, the exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it
-// happens during the backward pass, and the step is hardly longer than its computation.
+// Device 0 computes for the same time in all three steps. With DP it waits the longest, because
+// both exchanges happen while no device computes. With DDP, each device has a second queue, for
+// communication, which the last two columns are about. With one bucket for all gradients, the
+// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
+// the backward pass.
 //
-// This is the ideal. In the model, a card sends and receives at the same time without becoming
-// slower, and the full rate is used. On two real cards of this kind, NCCL took 30.5 ms to sum 64
-// MiB (chapter 5). At that rate, the gradients of ResNet-18 would take 20 ms. That is longer than
-// the whole computation, so the backward pass could hide less than half of the exchange.
+// This is the ideal. In the model, a card that sends and receives at the same time is not slower.
+// On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate, ResNet-18's
+// gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below). So less than
+// half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
@@ -124,7 +120,7 @@
 // compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
 //                                        |                         |            |
 // communicate                            | exchange 0 |            | exchange 1 |
-//                                        |            |            |            |
+//                                        |                         |
 //                                bucket 0 is full          bucket 1 is full
 //                                (layers 4 and 3)          (layers 2 and 1)
 // ```
@@ -143,9 +139,8 @@
 // ddp.c:mark_final
 //
 // An allreduce is a meeting, and all ranks must come to the same one. If rank 0 came with bucket 0
-// and rank 1 with bucket 1, two processes would wait for each other forever, or add up numbers that
-// do not belong together. So all ranks start the buckets in one order, even if a later one is full
-// first:
+// and rank 1 with bucket 1, two processes would wait for each other forever, or add up the wrong
+// numbers. So all ranks start the buckets in one order, even if a later one is full first:
 //
 // ddp.c:next_is_ready
 //
@@ -191,21 +186,18 @@
 //
 // behind/bucket_sizes.c:sweep_bucket_sizes
 //
-// "No exchange" is how long the step would be if the exchange took no time. For LeNet, two buckets
-// are best, but they do not save much. Four buckets cost more than they hide. ResNet-18's backward
-// pass is long enough for many exchanges, and all sizes up to 4 MiB are about equally good. One
-// bucket for all makes its step a quarter longer.
+// For LeNet, two buckets are best, but they do not save much. Four buckets cost more than they
+// hide. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
+// about equally good. One bucket for all makes its step a quarter longer.
 //
 // ![How much longer a step is than a step without any exchange. The best size is drawn
 // large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
-// curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket for all
-// on the horizontal axis; times as long as without exchange on the vertical one. LeNet on PCIe
-// falls, has its lowest point at 256 KiB, and rises again. ResNet-18 on PCIe is flat and close to 1
-// up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+// curve for GPUs on PCIe and one for a DGX A100. Times as long as without exchange, over sizes of
+// buckets. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to 1 up to some
+// MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
 //
-// On the fast links of a DGX A100, the size hardly matters. PyTorch's authors measured ResNet-50 on
-// 32 GPUs with NCCL. There, a step was 38.0 % shorter with the exchange under backward than without
-// [@li2020].
+// On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
+// ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020].
 //
 // ## What moves
 //
@@ -219,10 +211,9 @@
 // behind/tables.c:print_traffic
 //
 // With more than two devices, device 1 is in the middle of the chain. It sends 34 % more than a
-// rank of DDP on 4 devices, but only 15 % more on 8. That is too little to explain the times above.
-// Device 0 also sends the images and receives the outputs. (Without NCCL, it would send k-1 times
-// P.) The table shows rank 0 of DDP. LeNet has 129,068 parameters, which 8 does not divide, so on 8
-// devices the ring's parts differ by one number, and its ranks by a few bytes.
+// rank of DDP on 4 devices, but only 15 % more on 8. Device 0 also sends the images and receives
+// the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0. LeNet's
+// 129,068 gradients cannot be cut into 8 equal parts, so the formula is 4 bytes off there.
 //
 // ## Who holds what
 //
@@ -235,8 +226,8 @@
 //
 // behind/tables.c:print_memory
 //
-// DP's device 0 needs the most. The usual remedy is to compute the loss inside `forward`, so that
-// only losses are gathered. Claim 6 below is about that.
+// The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
+// 6 below is about that.
 //
 // ## Its own images
 //
@@ -277,22 +268,20 @@
 //    Gradients by activations, which go from layer to layer, stay on their rank. The table compares
 //    the gradients that arrive at the pixels of two ranks, after all layers of LeNet. Pixels whose
 //    gradient is zero on both ranks are left out.
-// 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$, as above.
+// 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
 // 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
-// it
-//    copies them to each of the three other ranks. (PyTorch broadcasts them by NCCL.)
+//    rank 0 copies them to each of the others. (PyTorch broadcasts them by NCCL.)
 // 5. This is LeNet with 10,000 classes, as above.
-// 6. It does save the memory. But let the last minibatch of an epoch have three rows, so that
-// device
-//    0 gets two of them and device 1 gets one. The mean of the two mean losses then counts the row
-//    on device 1 twice as much as each of the others. The percentage is the largest error, relative
-//    to the largest number in the update.
+// 6. It does save the memory. But let the last minibatch have three rows, so that device 0 gets two
+//    of them and device 1 gets one. The mean of the two mean losses then counts the row on device 1
+//    twice as much as each of the others. The percentage is the largest error, relative to the
+//    largest number in the gradient.
 //
 // ## Five mistakes
 //
 // Each is made on purpose, in `mistakes.c`. The first three end the program, so they are made in a
-// child process. `ddp.c` checks each bucket before its exchange. The fifth mistake is easy to make
-// when you move code from PyTorch's DDP, where the gradients have been divided by k already:
+// child process. `ddp.c` checks each bucket before its exchange. The fifth divides as PyTorch's DDP
+// does, and then as ours does:
 //
 // mistakes.c:divide_twice
 //
@@ -307,9 +296,8 @@
 // - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
 //   device computes.
 // - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
-// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks, and
-//   the backward pass continues. Only the last bucket cannot be hidden.
-// - Each exchange has a fixed cost. Only a long backward pass hides many of them.
+// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks.
+//   Only the last bucket cannot be hidden, but each exchange has a fixed cost.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right for equal shards only.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -325,8 +313,7 @@
 // 4. On GPUs on PCIe, the best buckets save more of ResNet-18's step than of LeNet's. What makes
 //    the difference?
 // 5. Suppose two shards have 15 rows and 1 row, and the loss is a mean of means inside `forward`.
-// How many
-//    times as much does the row on the second device count as a row on the first?
+//    How many times as much does the row on the second device count as a row on the first?
 // 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
@@ -336,11 +323,10 @@
 // 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
 //    under it. Which size is best, and when is the prediction wrong?
 // 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
-//    backward (1F1B). How do the memory and the bubble change, and what happens over slow links?
-// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
-//    and what does the step wait for then?
+//    backward (1F1B). How do memory and bubble change, and what happens over slow links?
+// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
 // 4. Go through a minibatch in m parts and exchange once (PyTorch's `no_sync`). When are the bits
-//    the same as with the whole minibatch, and how does batch norm change?
+//    the same as with the whole minibatch?
 
 // ## The program
 

@@ -5,10 +5,8 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "sampler.h"
 
-// ## Mistakes that end the program
-//
-// Each is made in a child process, on two devices without values. Which gradients are final, and in
-// which order, is known without computing them.
+// The first three are each made in a child process, on two devices without values. Which gradients
+// are final, and in which order, is known without computing them.
 
 typedef struct Step {
     Ddp *ddp;
@@ -59,10 +57,9 @@ static void count_twice(void *unused) {
 static void send_in_own_order(void *unused) {
     (void)unused;
     Step s = begin_in_child();
-    RankBucket *buckets = s.ddp->ranks[1];
-    Tensor *first = buckets[0].grads;
+    RankBucket *buckets = s.ddp->ranks[1], first = buckets[0];
     buckets[0].grads = buckets[1].grads;
-    buckets[1].grads = first;
+    buckets[1].grads = first.grads;
     go(&s);
 }
 
@@ -83,8 +80,6 @@ static void show_child(const char *mistake, void (*make)(void *)) {
     printf("  %s\n", mistake);
     CHECK(try_in_child(make, NULL) == EXIT_FAILURE, "a planted mistake must be noticed");
 }
-
-// ## Mistakes that nothing ends
 
 // The share of rank 0's places that hold the same image in two epochs.
 static double same_places(bool told) {
