@@ -86,8 +86,7 @@
 // 13.9 ms. A copy from one card to another goes through the host's memory, at 19.5 GB/s, as
 // measured on a server with eight of these cards
 // (`common/model/machines/rtx4090-pcie.machine` names the source).
-// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie,
-// bucket_bytes=4194304] x1000 -->
+// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
 // main.c:ask_about_time
 //
@@ -159,7 +158,7 @@
 // sum back.
 //
 // Who divides? In PyTorch, each rank's loss is a mean over its own rows, and DDP divides the sum of
-// the gradients by k. This is the mean over all rows if every rank has as many rows. Here each rank
+// the gradients by k. This is the mean over all rows if all ranks have equally many. Here each rank
 // sums the losses of its rows, and the update divides once, by the rows of all ranks. Except for
 // rounding, both wrappers make the update of one device (`tests/test_ddp.c`).
 //
@@ -266,8 +265,8 @@
 // 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 compute gradients at the same time.
 // 2. The claim confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
 //    Gradients by activations, which go from layer to layer, stay on their rank. The table compares
-//    the gradients that arrive at the pixels of two ranks, after all layers of LeNet. Pixels whose
-//    gradient is zero on both ranks are left out.
+//    the gradients that arrive at the pixels of 128 images on each of two ranks, after all layers
+//    of LeNet. Pixels whose gradient is zero on both ranks are left out.
 // 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
 // 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
 //    rank 0 copies them to each of the others. (PyTorch broadcasts them by NCCL.)
@@ -275,7 +274,7 @@
 // 6. It does save the memory. But let the last minibatch have three rows, so that device 0 gets two
 //    of them and device 1 gets one. The mean of the two mean losses then counts the row on device 1
 //    twice as much as each of the others. The percentage is the largest error, relative to the
-//    largest number in the gradient.
+//    largest number in the update.
 //
 // ## Five mistakes
 //
