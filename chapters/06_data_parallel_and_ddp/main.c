@@ -105,10 +105,10 @@
 // exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
 // the backward pass.
 //
-// This is the ideal. In the model, a card that sends and receives at the same time is not slower.
-// On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate, ResNet-18's
-// gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below). So less than
-// half of the exchange could be hidden.
+// The 94 % are an ideal. In the model, cards are not slower when they send and receive at the same
+// time. On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
+// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
+// So less than half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
@@ -177,7 +177,7 @@
 //
 // Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
 // on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
-// this machine (from the same source as the 19.5 GB/s). Large buckets start late. The last bucket
+// this machine (same source). Large buckets start late. The last bucket
 // is always full only when the backward pass ends, so its exchange cannot be hidden. LeNet's
 // backward pass is short.
 //
@@ -269,11 +269,11 @@
 //    of LeNet. Pixels whose gradient is zero on both ranks are left out.
 // 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
 // 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
-//    rank 0 copies them to each of the others. (PyTorch broadcasts them by NCCL.)
+//    rank 0 sends a copy to each of the three others. (PyTorch broadcasts them by NCCL.)
 // 5. This is LeNet with 10,000 classes, as above.
-// 6. It does save the memory. But let the last minibatch have three rows, so that device 0 gets two
-//    of them and device 1 gets one. The mean of the two mean losses then counts the row on device 1
-//    twice as much as each of the others. The percentage is the largest error, relative to the
+// 6. Device 0 now needs only 1.02 times as much. But let the last minibatch have three rows, two
+//    on device 0 and one on device 1. The mean of the two mean losses then counts the row on device
+//    1 twice as much as each of the others. The percentage is the largest error, relative to the
 //    largest number in the update.
 //
 // ## Five mistakes
@@ -287,8 +287,8 @@
 // mistakes.c:make_mistakes
 //
 // PyTorch also reports mistake 3, in the next forward pass, unless you set
-// `find_unused_parameters`. It does not notice mistakes 4 and 5. In mistake 5 the direction of the
-// update is right, so the network still learns, but slowly.
+// `find_unused_parameters`. It does not notice mistakes 4 and 5. With mistake 5, the network still
+// learns, only more slowly.
 
 // ## Summary
 //
