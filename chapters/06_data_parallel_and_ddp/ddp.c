@@ -12,7 +12,7 @@
 // ## A replica and buckets on each rank
 //
 // The gradients of a network are slices of one long vector, in the order of its parameters (nn.h).
-// A bucket holds the gradients of neighbours, so it is a slice of that vector, too.
+// A bucket holds the gradients of neighbouring parameters, so it is also a slice of that vector.
 
 static void make_buckets(Ddp *ddp) {
     Parameters all = parameters_of(ddp->net);
@@ -48,8 +48,8 @@ static void make_rank(Ddp *ddp, int i) {
     }
 }
 
-// Rank 0's go to all. For parameters that happens once, before the first step. Afterwards all ranks
-// make the same updates with the same sums.
+// Copies rank 0's parameters and buffers to all ranks. Parameters are copied only once, before the
+// first step. After that, all ranks make the same updates with the same sums.
 static void broadcast(Ddp *ddp, bool parameters) {
     FlatParameters from = flat_parameters(ddp->net, ddp->devices[0]);
     for (int i = 1; i < ddp->k; i++) {
@@ -97,9 +97,9 @@ void ddp_free(Ddp *ddp) {
 
 // ## Forward
 //
-// Only batch norm's running statistics cross here. They are not parameters and have no gradients,
-// so nothing else would keep them equal. As in PyTorch, after a forward pass under `no_sync` the
-// next one does not send them.
+// Only batch norm's running statistics are sent here. They are not parameters and have no
+// gradients, so nothing else would keep them equal. As in PyTorch, they are not sent in the forward
+// pass that follows one under `no_sync`.
 
 void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]) {
     trace_label("exchange buffers");
@@ -111,7 +111,7 @@ void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]) {
 
 // ## What must hold when a bucket is exchanged
 //
-// All ranks must come to the meeting of the same bucket, and all gradients in it must be final.
+// All ranks must bring the same bucket, and all gradients in it must be final.
 
 // The bucket whose memory rank i brings to meeting b.
 static int bucket_brought(const Ddp *ddp, int i, int b) {
@@ -136,7 +136,7 @@ static void check_bucket(const Ddp *ddp, int b) {
     }
 }
 
-// What is enqueued between these two goes into the communication queues.
+// Everything enqueued between these two calls goes into the communication queues.
 static void begin_exchange(int b) {
     char label[32];
     snprintf(label, sizeof label, "exchange bucket %d", b);
@@ -199,9 +199,9 @@ static void nothing_is_final(Ddp *ddp) {
 
 // ## Parameters that a step does not use
 //
-// They get no gradient, and their bucket would wait for it forever. So that is an error, which
-// names them. With `find_unused` the tape is searched first, for parameters that no operation on it
-// has read. Their gradients are final before backward begins.
+// They get no gradient, and their bucket would wait for it forever. So this is an error, and the
+// message names one. With `find_unused`, DDP first searches the tape for parameters that no
+// operation on it has read. Their gradients are final before backward begins.
 
 static void find_unused(Ddp *ddp) {
     for (int a = 0; a < ddp->k * ddp->num_params; a++) {
@@ -240,8 +240,8 @@ void ddp_no_sync(Ddp *ddp, bool on) { ddp->sync = !on; }
 
 // ## A step
 //
-// With unequal shards, this is still the gradient of the whole minibatch. PyTorch's mean of means
-// weighs the rows of a small shard more.
+// Even with unequal shards, this uses the gradient of the whole minibatch. PyTorch's mean of means
+// gives the rows of a small shard more weight.
 
 void ddp_update(Ddp *ddp, float lr, int batch_size) {
     trace_label("update");

@@ -1,4 +1,4 @@
-// dp.c: DataParallel: what happens in each step behind `net = nn.DataParallel(net)`.
+// dp.c: DataParallel. What `net = nn.DataParallel(net)` does in each step.
 #include "dp.h"
 
 #include "common/base/error.h"
@@ -39,10 +39,10 @@ typedef struct Flow {
 
 // ## Scatter and replicate
 //
-// Each device gets its rows of the minibatch. (Labels are needed where the loss is computed.)
+// Each device gets its rows of the minibatch. (Labels are needed only where the loss is computed.)
 //
-// Then all get the parameters and buffers (running statistics) of device 0. What the other devices'
-// batch norms saw is lost in each step.
+// Then all devices get device 0's parameters and buffers (running statistics). The running
+// statistics of the other devices are lost in each step.
 
 static void scatter(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++) {
@@ -51,8 +51,8 @@ static void scatter(Dp *dp, Flow *f) {
     }
 }
 
-// A broadcast as NCCL's: the devices are a chain, and each passes a piece on while it receives the
-// next one. (NCCL's pieces are smaller than our 4 MiB.)
+// A broadcast like NCCL's. The devices form a chain, and each passes a piece on while it receives
+// the next one. (NCCL's pieces are smaller than our 4 MiB.)
 static void broadcast(Tensor *const data[], int k) {
     Event last[MAX_DEVICES], first = device_record(data[0]->device);
     for (int p = 0; p < num_pieces(data[0]); p++) {
@@ -90,12 +90,12 @@ static void go_forward(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++) f->Y[i] = sum(cross_entropy(f->Y[i], f->y_shards[i]));
 }
 
-// Which rows of what is gathered come from device i.
+// The rows of the gathered tensor that come from device i.
 static Range rows_from(const Dp *dp, const Flow *f, int i) {
     return dp->gathers == DP_OUTPUTS ? f->shards[i] : (Range){i, 1};
 }
 
-// What is gathered is the input of what device 0 computes alone, so it has a gradient.
+// The gathered tensor is the input to what device 0 computes alone, so it has a gradient.
 static void gather(Dp *dp, Flow *f) {
     bool outputs = dp->gathers == DP_OUTPUTS;
     const int shape[] = {outputs ? f->n : dp->k, f->Y[0]->shape[f->Y[0]->ndim - 1]};
@@ -105,8 +105,8 @@ static void gather(Dp *dp, Flow *f) {
                     f->Y[i]->data, tensor_bytes(f->Y[i]));
 }
 
-// By how much the sum of a shard's losses counts in the loss of the minibatch, which is a sum, too.
-// A mean of means counts a row of a small shard more than one of a large shard.
+// The weight of a shard's summed losses in the loss of the minibatch, which is also a sum. A mean
+// of means gives a row of a small shard more weight than a row of a large shard.
 static float weight_of(const Dp *dp, const Flow *f, int i) {
     if (dp->gathers == DP_SUMMED_LOSSES || f->shards[i].count == 0) return 1;
     return (float)f->n / ((float)dp->k * (float)f->shards[i].count);
@@ -126,9 +126,9 @@ static void compute_loss(Dp *dp, Flow *f) {
     backward(f->loss); // ends at f->gathered, where the tape of this loss began
 }
 
-// Each device gets the gradient of what it sent, and goes back from there. PyTorch has a thread for
-// each device here, so none waits until the host has launched the work of another one. (Forward is
-// Python, whose threads take turns.)
+// Each device gets the gradient of what it sent and starts its backward pass there. PyTorch has a
+// thread for each device here, so no device waits while the host launches another device's work.
+// (The forward pass runs in Python, where threads take turns.)
 static void scatter_gradients(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++)
         f->dY[i] = rows_on(f->gathered->grad, rows_from(dp, f, i), dp->devices[i]);
@@ -142,8 +142,8 @@ static void go_backward(Dp *dp, Flow *f) {
 
 // ## Reduce and update
 //
-// The chain once more, in the other direction: each device adds what it receives to its own
-// gradients and passes the sum on. Nothing divides here. In our programs the update does.
+// This is the same chain in the other direction. Each device adds what it receives to its own
+// gradients and passes the sum on. There is no division here. In our programs, the update divides.
 
 static void reduce(Dp *dp) {
     Tensor *grads[MAX_DEVICES], *places[MAX_DEVICES];
@@ -198,8 +198,8 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, float lr) {
 
 // ## The formula
 //
-// Parameters and buffers pass all devices in one direction, gradients in the other. Rows of X,
-// outputs (or losses) and their gradients go between device 0 and each other device.
+// Parameters and buffers pass through the chain in one direction, gradients in the other. Rows of
+// X, outputs (or losses) and their gradients move between device 0 and each of the other devices.
 
 Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes) {
     bool outputs = dp->gathers == DP_OUTPUTS, is_first = i == 0, is_last = i == dp->k - 1;

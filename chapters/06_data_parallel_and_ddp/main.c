@@ -12,8 +12,8 @@
 // net = nn.DataParallel(net)
 // ```
 //
-// **DataParallel** (DP) is one program. Its device 0 is the head, and in each step the other
-// devices work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
+// **DataParallel** (DP) is one program. Device 0 is the head, and in each step the other devices
+// work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
 // train.py` starts the same program twice, once for each GPU. Each of these processes is called a
 // *rank*:
 //
@@ -30,8 +30,8 @@
 //         optimizer.step()
 // ```
 //
-// `batch_size` is the number of rows of each rank. Nothing in the loop mentions other ranks. They
-// meet inside `backward()`. This is what the two wrappers do in each step:
+// `batch_size` is the number of rows on each rank. Nothing in the loop mentions the other ranks.
+// All ranks meet inside `backward()`. This is what the two wrappers do in each step:
 //
 // |                    | DP                        | DDP                           |
 // |:-------------------|:--------------------------|:------------------------------|
@@ -43,9 +43,9 @@
 // | update             | on device 0               | on each rank                  |
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
 //
-// (Running statistics are batch norm's, chapter 5. The `DataParallel` of chapter 5 is the book's
-// wrapper, not PyTorch's.) This chapter's program plays all ranks of DDP by itself, each on one
-// device. In chapter 8, each rank is a process.
+// (Running statistics belong to batch norm; see chapter 5. Chapter 5's `DataParallel` is the book's
+// wrapper, not PyTorch's.) In this chapter, one program plays all ranks of DDP, each on one device.
+// In chapter 8, each rank is a process.
 //
 // ## A step of DataParallel
 //
@@ -54,7 +54,7 @@
 // replicate    0 --> 1, 2, ..   all parameters, and the running statistics
 // forward      all
 // gather       1, 2, .. --> 0   the outputs
-// loss         0 alone, and its gradient by the outputs
+// loss         0 alone, also the gradient with respect to the outputs
 // scatter      0 --> 1, 2, ..   the gradients of their outputs
 // backward     all
 // reduce       1, 2, .. --> 0   the sum of all gradients
@@ -70,50 +70,51 @@
 // while it receives the next piece from device 0, so the whole chain takes little longer than one
 // copy. `reduce()` sends the gradients back along the same chain, also in pieces. Each device adds
 // its own gradients to what it receives, and device 0 ends up with the sum. (Without NCCL, PyTorch
-// copies from device 0 to one device after another, and sums on device 0:
+// copies from device 0 to one device after another and sums on device 0; see
 // `torch/nn/parallel/comm.py`.)
 //
-// Nothing divides by k here, because device 0 computes the loss from all outputs.
+// There is no division by k here, because device 0 computes the loss from all outputs.
 //
 // ## A step in time
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
-// pass, and as many bytes of gradients have to come back before the update. In the meantime no
-// device computes. DDP exchanges only gradients. It puts them into *buckets*, which are exchanged
-// one after the other, many of them while the backward pass still computes other gradients.
+// pass, and gradients of the same size have to come back before the update. No device computes
+// during these exchanges. DDP exchanges only gradients. It puts them into *buckets*, which are
+// exchanged one after the other. Many are exchanged while the backward pass is still computing
+// other gradients.
 //
 // We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
-// 13.9 ms. A copy from one card to another goes through the host's memory, at 19.5 GB/s, as
-// measured on a server with eight of these cards
-// (`common/model/machines/rtx4090-pcie.machine` names the source).
+// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This was
+// measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
+// names the source).
 // <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
 // main.c:ask_about_time
 //
 // behind/timelines.c:compare_timelines
 //
-// ![A step by DP, by DDP with one bucket, and by DDP with buckets of 4 MiB. A copy between two
+// ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB. A copy between two
 // devices is drawn in both lanes, because it occupies the links of
 // both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
 // four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
-// then gradients on all. DDP has a compute and a communication lane for each device: with one
-// bucket, all communication is after backward; with small buckets, most of it is under backward.")
+// then gradients on all. DDP has a compute lane and a communication lane for each device. With one
+// bucket, all communication is after backward; with small buckets, most of it is during backward.")
 //
-// Device 0 computes for the same time in all three steps. With DP it waits the longest, because
+// Device 0 spends the same time computing in all three steps. With DP it waits longest, because
 // both exchanges happen while no device computes. With DDP, each device has a second queue, for
-// communication, which the last two columns are about. With one bucket for all gradients, the
+// communication. The last two columns are about that queue. With one bucket for all gradients, the
 // exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
 // the backward pass.
 //
-// The 94 % are an ideal. In the model, cards are not slower when they send and receive at the same
-// time. On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
+// The 94 % is an ideal. In the model, a card is no slower when it sends and receives at the same
+// time. On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
 // ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
 // So less than half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
-// The backward pass begins with the last layer. So the gradients of the last layers are complete
-// long before the gradients of the first. Here is a network of four layers, with two buckets:
+// The backward pass begins with the last layer. So the last layers' gradients are complete long
+// before the first layers' gradients. Here is a network with four layers and two buckets:
 //
 // ```
 // compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
@@ -128,18 +129,19 @@
 // they are called.
 //
 // *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
-// when the parameter's gradient is complete. (`Arrival` says which gradient of which rank it is.)
+// when the parameter's gradient is complete. (`Arrival` tells the hook which gradient it is, and on
+// which rank.)
 //
 // ddp.c:hook_all
 //
-// *A bucket is full.* The hook counts. After the last gradient of a bucket, it marks this point in
-// the compute queue with an event (chapter 0):
+// *A bucket is full.* The hook counts the gradients. After the last gradient of a bucket, it marks
+// this point in the compute queue with an event (chapter 0):
 //
 // ddp.c:mark_final
 //
-// An allreduce is a meeting, and all ranks must come to the same one. If rank 0 came with bucket 0
-// and rank 1 with bucket 1, two processes would wait for each other forever, or add up the wrong
-// numbers. So all ranks start the buckets in one order, even if a later one is full first:
+// An allreduce is like a meeting, and all ranks must come to the same one. If two processes brought
+// different buckets, they would wait for each other forever or add up the wrong numbers. So all
+// ranks start the buckets in the same order, even if a later bucket is full first:
 //
 // ddp.c:next_is_ready
 //
@@ -153,33 +155,34 @@
 //
 // ddp.c:wait_for_sums
 //
-// Each gradient's memory is part of its bucket here. That is PyTorch's
-// `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket, and the
-// sum back.
+// Here each gradient's memory is part of its bucket, as with PyTorch's
+// `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket and
+// copies the sum back.
 //
-// Who divides? In PyTorch, each rank's loss is a mean over its own rows, and DDP divides the sum of
-// the gradients by k. This is the mean over all rows if all ranks have equally many. Here each rank
-// sums the losses of its rows, and the update divides once, by the rows of all ranks. Except for
-// rounding, both wrappers make the update of one device (`tests/test_ddp.c`).
+// Where does the division happen? In PyTorch, each rank's loss is a mean over its own rows, and DDP
+// divides the sum of the gradients by k. The result is the mean over all rows if all ranks have the
+// same number of rows. Here each rank sums the losses of its rows, and the update divides once, by
+// the number of rows on all ranks. Except for rounding, both wrappers make the same update as one
+// device (`tests/test_ddp.c`).
 //
 // ## How large a bucket?
 //
-// This is PyTorch's rule. Here `order` goes from the last parameter to the first:
+// Here is PyTorch's rule, where `order` goes from the last parameter to the first:
 //
 // buckets.c:buckets_of
 //
-// A bucket is closed when it has *reached* its size, so it may be larger, and no gradient is cut in
-// two. By default the first bucket is closed at 1 MiB, so that something is sent soon, and the
-// others at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size for all buckets,
-// and so do our tables. (The first step of PyTorch uses one bucket for all gradients. After that
-// step, DDP makes new buckets, in the order in which the gradients arrived, unless you set
-// `find_unused_parameters`: `torch/csrc/distributed/c10d/reducer.cpp`.)
+// A bucket is closed when it has *reached* its size, so it may be larger. No gradient is cut in
+// two. By default, the first bucket is closed at 1 MiB, so that the first exchange starts early.
+// The others are closed at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size
+// for all buckets. Our tables also use one size for all. (In its first step, PyTorch uses one
+// bucket for all gradients. After that step, DDP makes new buckets in the order in which the
+// gradients arrived, unless you set `find_unused_parameters`; see
+// `torch/csrc/distributed/c10d/reducer.cpp`.)
 //
 // Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
-// on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
-// this machine (same source). Large buckets start late. The last bucket
-// is always full only when the backward pass ends, so its exchange cannot be hidden. LeNet's
-// backward pass is short.
+// on four devices takes six steps, one after the other, and even an empty copy takes 12.4 µs on
+// this machine (same source). Large buckets start late. The last bucket is never full before the
+// backward pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
 //
 // main.c:ask_about_buckets
 //
@@ -187,13 +190,13 @@
 //
 // For LeNet, two buckets are best, but they do not save much. Four buckets cost more than they
 // hide. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
-// about equally good. One bucket for all makes its step a quarter longer.
+// about equally good. One bucket for all gradients makes its step a quarter longer.
 //
 // ![How much longer a step is than a step without any exchange. The best size is drawn
 // large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
-// curve for GPUs on PCIe and one for a DGX A100. Times as long as without exchange, over sizes of
-// buckets. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to 1 up to some
-// MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+// curve for GPUs on PCIe and one for a DGX A100. Step time relative to a step without exchange,
+// over the bucket size. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to
+// 1 up to a few MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
 //
 // On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
 // ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020].
@@ -202,17 +205,18 @@
 //
 // Let P be the size of all parameters in bytes. In DP's chain, each device except the last sends P
 // bytes of parameters to the next device. Each device except the first sends P bytes of gradients
-// back. So a device in the middle sends 2P bytes per step, and receives as many. DDP sends no
+// back. So a device in the middle sends 2P bytes per step and receives 2P bytes. DDP sends no
 // parameters. In a ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of
 // gradients. The table shows a step of LeNet, whose P is 516,272, with 64 images on each device.
-// The bytes are counted, and the program stops if they are not what the formulas say.
+// The program counts the bytes and stops if they differ from the formulas.
 //
 // behind/tables.c:print_traffic
 //
-// With more than two devices, device 1 is in the middle of the chain. It sends 34 % more than a
-// rank of DDP on 4 devices, but only 15 % more on 8. Device 0 also sends the images and receives
-// the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0. LeNet's
-// 129,068 gradients cannot be cut into 8 equal parts, so the formula is 4 bytes off there.
+// With more than two devices, device 1 is in the middle of the chain. On 4 devices it sends 34 %
+// more than a rank of DDP, but on 8 devices only 15 % more. Device 0 also sends the images and
+// receives the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0.
+// LeNet's 129,068 gradients cannot be cut into 8 equal parts, so on 8 devices the formula is off by
+// 4 bytes.
 //
 // ## Who holds what
 //
@@ -226,20 +230,20 @@
 // behind/tables.c:print_memory
 //
 // The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
-// 6 below is about that.
+// 6 below is about this remedy.
 //
 // ## Its own images
 //
-// In DDP each rank loads its own part of the data. All ranks compute the same random order, from
-// the seed and the number of the epoch, and rank r takes the places r, r + k, r + 2k, ... of it:
+// In DDP each rank loads its own part of the data. All ranks compute the same random order from the
+// seed and the epoch number. Rank r takes the images at places r, r + k, r + 2k, ... in this order:
 //
 // sampler.c:sampler_indices
 //
 // An allreduce needs all ranks, so all must make the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
-// *drops* (it leaves out the last ones). The third mode here is *exact* and takes each image once.
-// Then some ranks have one image more. Their gradients still count correctly, because we divide
-// once, by the rows of all ranks.
+// *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
+// may then have one more image than others. Their gradients still count correctly, because we
+// divide once, by the number of rows on all ranks.
 //
 // behind/tables.c:print_samplers
 //
@@ -248,7 +252,7 @@
 //
 // ## Six claims
 //
-// This is what the text says. Decide for each sentence whether it is true, then look at the table.
+// The text makes these six claims. Decide whether each is true, then look at the table.
 //
 // 1. DataParallel computes in parallel only in forward. It computes gradients on one GPU.
 // 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
@@ -260,27 +264,29 @@
 //
 // behind/claims.c:print_claims
 //
-// Times, bytes and memory are those of four devices with 64 images on each. The reasons:
+// Times, bytes and memory are for four devices with 64 images on each. The reasons:
 //
-// 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 compute gradients at the same time.
-// 2. The claim confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
-//    Gradients by activations, which go from layer to layer, stay on their rank. The table compares
-//    the gradients that arrive at the pixels of 128 images on each of two ranks, after all layers
-//    of LeNet. Pixels whose gradient is zero on both ranks are left out.
-// 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
+// 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 cards compute gradients at the same
+//    time.
+// 2. The claim confuses two kinds of gradients. Gradients with respect to parameters are summed
+//    over the ranks. Gradients with respect to activations, which pass from layer to layer, stay on
+//    their rank. The table compares two ranks with 128 images each. It uses the gradients that
+//    reach the pixels after all layers of LeNet. Pixels whose gradient is zero on both ranks are
+//    left out.
+// 3. In a ring, all ranks do the same. LeNet's $2 \cdot 3/4 \cdot P$ is 774 KB.
 // 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
-//    rank 0 sends a copy to each of the three others. (PyTorch broadcasts them by NCCL.)
-// 5. This is LeNet with 10,000 classes, as above.
-// 6. Device 0 now needs only 1.02 times as much. But let the last minibatch have three rows, two
+//    rank 0 sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
+// 5. The network is LeNet with 10,000 classes, as above.
+// 6. Device 0 now needs only 1.02 times as much. But suppose the last minibatch has three rows, two
 //    on device 0 and one on device 1. The mean of the two mean losses then counts the row on device
 //    1 twice as much as each of the others. The percentage is the largest error, relative to the
 //    largest number in the update.
 //
 // ## Five mistakes
 //
-// Each is made on purpose, in `mistakes.c`. The first three end the program, so they are made in a
+// `mistakes.c` makes each of them on purpose. The first three end the program, so they run in a
 // child process. `ddp.c` checks each bucket before its exchange. The fifth divides as PyTorch's DDP
-// does, and then as ours does:
+// does, and then again as ours does:
 //
 // mistakes.c:divide_twice
 //
@@ -288,44 +294,46 @@
 //
 // PyTorch also reports mistake 3, in the next forward pass, unless you set
 // `find_unused_parameters`. It does not notice mistakes 4 and 5. With mistake 5, the network still
-// learns, only more slowly.
+// learns, but more slowly.
 
 // ## Summary
 //
 // - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
 //   device computes.
 // - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
-// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks.
-//   Only the last bucket cannot be hidden, but each exchange has a fixed cost.
+// - The exchange of a bucket starts when its last gradient is final. All ranks exchange the buckets
+//   in the same order. Only the last exchange cannot be hidden, but each exchange has a fixed cost.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
-//   right for equal shards only.
+//   right only for equal shards.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
 //
 // ## Questions
 //
 // 1. DP and DDP compute the same gradients from the same rows. Why does DP send all parameters in
-//    each step, and DDP never after its start?
-// 2. In DP's timeline, why do the devices begin their forward pass at slightly different times, but
-//    their backward pass together?
-// 3. Bucket 1 may be full before bucket 0. Why does it wait? What would happen on two ranks that
-//    are processes?
-// 4. On GPUs on PCIe, the best buckets save more of ResNet-18's step than of LeNet's. What makes
-//    the difference?
-// 5. Suppose two shards have 15 rows and 1 row, and the loss is a mean of means inside `forward`.
-//    How many times as much does the row on the second device count as a row on the first?
+//    each step, but DDP only once, at its start?
+// 2. In DP's timeline, why do the devices begin their forward passes at slightly different times,
+//    but their backward passes together?
+// 3. Bucket 1 may be full before bucket 0. Why does it wait? What would happen otherwise if two
+//    ranks were processes?
+// 4. On PCIe, the best bucket size saves a larger part of ResNet-18's step than of LeNet's. What
+//    makes the difference?
+// 5. Suppose one shard has 15 rows and the other has 1 row, and the loss is a mean of means inside
+//    `forward`. How many times as much does the row on the second device count as a row on the
+//    first?
 // 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
-//    under it. Which size is best, and when is the prediction wrong?
-// 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
-//    backward (1F1B). How do memory and bubble change, and what happens over slow links?
+// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass takes together
+//    with the exchanges. Which size is best, and when is the prediction wrong?
+// 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
+//    one backward: 1F1B). How do the memory and the bubble change, and what happens over slow
+//    links?
 // 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
-// 4. Go through a minibatch in m parts and exchange once (PyTorch's `no_sync`). When are the bits
-//    the same as with the whole minibatch?
+// 4. Process a minibatch in m parts and exchange the gradients once (PyTorch's `no_sync`). When is
+//    the result the same, to the last bit, as with the whole minibatch?
 
 // ## The program
 

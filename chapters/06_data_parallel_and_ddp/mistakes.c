@@ -5,8 +5,8 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "sampler.h"
 
-// Three of them are made in a child process, on two devices without values. Which gradients
-// are final, and in which order, is known without computing them.
+// Three of them are made in a child process, on two devices without values. We know which gradients
+// are final, and in which order, without computing them.
 
 typedef struct Step {
     Ddp *ddp;
@@ -35,7 +35,7 @@ static Step begin_in_child(void) {
 static void go(Step *s) { ddp_step(s->ddp, s->X, s->y, 1, 8, s->losses); }
 
 // On rank 1, autograd's hook is called twice for the first gradient of bucket 0. So the bucket
-// seems full when its last gradient is not final.
+// seems full before its last gradient is final.
 static void (*ddps_hook)(Tensor *t, void *arrival);
 
 static void call_twice(Tensor *t, void *arrival) {
@@ -52,7 +52,8 @@ static void count_twice(void *unused) {
     go(&s);
 }
 
-// Rank 1 comes to the first meeting with bucket 1, because that happened to be ready first there.
+// Rank 1 brings bucket 1 to the first exchange, because that bucket happened to be ready first on
+// rank 1.
 static void send_in_own_order(void *unused) {
     (void)unused;
     Step s = begin_in_child();

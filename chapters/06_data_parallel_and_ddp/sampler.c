@@ -25,7 +25,7 @@ void sampler_indices(const DistributedSampler *s, int indices[]) {
     free(order);
 }
 
-// Before each step a rank copies its images into memory of the host, and from there to its device.
+// Before each step, a rank copies its images into the host's memory and from there to its device.
 
 Loader loader_new(const Dataset *data, DistributedSampler sampler, int rows) {
     Loader l = {.data = data, .sampler = sampler};
