@@ -14,7 +14,7 @@ typedef struct Buckets {
     size_t *floats; // n: the numbers in each bucket
 } Buckets;
 
-// PyTorch's defaults, in bytes, and a size that no network reaches, for one bucket of everything.
+// In bytes: PyTorch's defaults, and a size that no network reaches (one bucket for all).
 #define FIRST_BUCKET_BYTES ((size_t)1 << 20)
 #define BUCKET_BYTES       ((size_t)25 << 20)
 #define ONE_BUCKET         ((size_t)-1)

@@ -98,8 +98,8 @@ void ddp_free(Ddp *ddp) {
 // ## Forward
 //
 // Only batch norm's running statistics are sent here. They are not parameters and have no
-// gradients, so nothing else would keep them equal. As in PyTorch, they are not sent in the forward
-// pass that follows one under `no_sync`.
+// gradients, so nothing else would keep them equal. As in PyTorch, a forward pass does not send
+// them if the previous one was under `no_sync`.
 
 void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]) {
     trace_label("exchange buffers");

@@ -1,7 +1,6 @@
 // ddp.h: DistributedDataParallel. Each device is a rank, with its own replica of the network and
-// its own data. Gradients are exchanged in buckets during the backward pass. Source: the text's
-// section "nn.DistributedDataParallel"; Li et al., "PyTorch Distributed", VLDB 2020; PyTorch's
-// reducer.cpp.
+// its own data. Gradients are exchanged in buckets during the backward pass. Source: Li et al.,
+// "PyTorch Distributed", VLDB 2020; PyTorch's reducer.cpp.
 #ifndef DDP_H
 #define DDP_H
 
@@ -14,9 +13,8 @@
 typedef struct DdpOptions {
     size_t bucket_bytes;       // 0: 25 MiB
     size_t first_bucket_bytes; // 0: bucket_bytes if that is given, else 1 MiB
-    bool
-        find_unused; // find_unused_parameters: a parameter that a step does not use is not an error
-    bool keep_buffers; // broadcast_buffers=False: ranks keep their own running statistics
+    bool find_unused;          // find_unused_parameters: a step may leave parameters unused
+    bool keep_buffers;         // broadcast_buffers=False: ranks keep their own running statistics
 } DdpOptions;
 
 // One gradient of one rank, on its way into a bucket.

@@ -95,7 +95,7 @@ static Range rows_from(const Dp *dp, const Flow *f, int i) {
     return dp->gathers == DP_OUTPUTS ? f->shards[i] : (Range){i, 1};
 }
 
-// The gathered tensor is the input to what device 0 computes alone, so it has a gradient.
+// Device 0 computes the loss from the gathered tensor, so this tensor has a gradient.
 static void gather(Dp *dp, Flow *f) {
     bool outputs = dp->gathers == DP_OUTPUTS;
     const int shape[] = {outputs ? f->n : dp->k, f->Y[0]->shape[f->Y[0]->ndim - 1]};
@@ -126,9 +126,9 @@ static void compute_loss(Dp *dp, Flow *f) {
     backward(f->loss); // ends at f->gathered, where the tape of this loss began
 }
 
-// Each device gets the gradient of what it sent and starts its backward pass there. PyTorch has a
-// thread for each device here, so no device waits while the host launches another device's work.
-// (The forward pass runs in Python, where threads take turns.)
+// Each device gets the gradient of what it sent and starts its backward pass there. In the backward
+// pass, PyTorch has a thread for each device, so no device waits while the host launches another
+// device's work. (The forward pass runs in Python, where threads take turns.)
 static void scatter_gradients(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++)
         f->dY[i] = rows_on(f->gathered->grad, rows_from(dp, f, i), dp->devices[i]);
@@ -143,7 +143,7 @@ static void go_backward(Dp *dp, Flow *f) {
 // ## Reduce and update
 //
 // This is the same chain in the other direction. Each device adds what it receives to its own
-// gradients and passes the sum on. There is no division here. In our programs, the update divides.
+// gradients and passes the sum on. There is no division here, because the update divides.
 
 static void reduce(Dp *dp) {
     Tensor *grads[MAX_DEVICES], *places[MAX_DEVICES];

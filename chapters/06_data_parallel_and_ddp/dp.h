@@ -1,6 +1,5 @@
 // dp.h: DataParallel, as in torch.nn.DataParallel. It is one program, and device 0 is its head.
-// Source: the text's section "nn.DataParallel"; PyTorch's torch/nn/parallel/data_parallel.py,
-// replicate.py and comm.py.
+// Source: PyTorch's torch/nn/parallel/data_parallel.py, replicate.py and comm.py.
 #ifndef DP_H
 #define DP_H
 
@@ -11,7 +10,7 @@
 // What device 0 gathers after forward.
 typedef enum {
     DP_OUTPUTS, // the outputs of all replicas, (n,classes); device 0 computes the loss from them
-    DP_MEAN_LOSSES,   // the loss inside forward, as in the text: each replica's mean over its rows,
+    DP_MEAN_LOSSES,   // the loss inside forward, as advised: each replica's mean over its rows,
                       // then the mean of these means. Right only for equal shards
     DP_SUMMED_LOSSES, // the same with sums, divided once by the rows of the minibatch: always right
 } DpGathers;

@@ -5,8 +5,8 @@
 
 // ## In PyTorch
 //
-// In chapter 5 a page of code trains a network on k devices. PyTorch has two wrappers for this.
-// Most users meet the older one first, because it takes only one line:
+// Chapter 5 needs a page of code to train a network on k devices. PyTorch has two wrappers that do
+// the same. Most users meet the older one first, because it takes only one line:
 //
 // ```python
 // net = nn.DataParallel(net)
@@ -14,8 +14,8 @@
 //
 // **DataParallel** (DP) is one program. Device 0 is the head, and in each step the other devices
 // work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
-// train.py` starts the same program twice, once for each GPU. Each of these processes is called a
-// *rank*:
+// train.py` starts the same program twice, once for each GPU. Each of these processes is a *rank*,
+// and this is its program:
 //
 // ```python
 // dist.init_process_group("nccl")                # "gloo" without GPUs
@@ -31,7 +31,7 @@
 // ```
 //
 // `batch_size` is the number of rows on each rank. Nothing in the loop mentions the other ranks.
-// All ranks meet inside `backward()`. This is what the two wrappers do in each step:
+// The ranks exchange gradients inside `backward()`. This is what the two wrappers do in each step:
 //
 // |                    | DP                        | DDP                           |
 // |:-------------------|:--------------------------|:------------------------------|
@@ -44,7 +44,7 @@
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
 //
 // (Running statistics belong to batch norm; see chapter 5. Chapter 5's `DataParallel` is the book's
-// wrapper, not PyTorch's.) In this chapter, one program plays all ranks of DDP, each on one device.
+// wrapper, not PyTorch's.) In this chapter, one program plays all ranks of DDP, one on each device.
 // In chapter 8, each rank is a process.
 //
 // ## A step of DataParallel
@@ -54,24 +54,24 @@
 // replicate    0 --> 1, 2, ..   all parameters, and the running statistics
 // forward      all
 // gather       1, 2, .. --> 0   the outputs
-// loss         0 alone, also the gradient with respect to the outputs
+// loss         0 alone, and the gradients of all outputs
 // scatter      0 --> 1, 2, ..   the gradients of their outputs
 // backward     all
 // reduce       1, 2, .. --> 0   the sum of all gradients
 // update       0 alone
 // ```
 //
-// Only device 0 updates its parameters. The other devices still have the old ones, so each step
-// begins by making them *replicas* of device 0 again:
+// Only device 0 updates its parameters. The other devices still have the old ones, so in each step
+// they get new *replicas* (copies) of device 0's parameters:
 //
 // dp.c:replicate
 //
-// `broadcast()` sends pieces along a chain, as NCCL does. Device 1 passes a piece on to device 2
-// while it receives the next piece from device 0, so the whole chain takes little longer than one
-// copy. `reduce()` sends the gradients back along the same chain, also in pieces. Each device adds
-// its own gradients to what it receives, and device 0 ends up with the sum. (Without NCCL, PyTorch
-// copies from device 0 to one device after another and sums on device 0; see
-// `torch/nn/parallel/comm.py`.)
+// `broadcast()` sends the parameters along a chain, in pieces, as NCCL does. Device 1 passes a
+// piece on to device 2 while it receives the next piece from device 0, so the whole chain takes
+// little longer than one copy. `reduce()` sends the gradients back along the same chain, also in
+// pieces. Each device adds its own gradients to what it receives, and device 0 ends up with the
+// sum. (Without NCCL, PyTorch copies from device 0 to one device after another and sums on device
+// 0; see `torch/nn/parallel/comm.py`.)
 //
 // There is no division by k here, because device 0 computes the loss from all outputs.
 //
@@ -79,13 +79,13 @@
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
 // pass, and gradients of the same size have to come back before the update. No device computes
-// during these exchanges. DDP exchanges only gradients. It puts them into *buckets*, which are
-// exchanged one after the other. Many are exchanged while the backward pass is still computing
-// other gradients.
+// during these exchanges. DDP exchanges only gradients. It puts them into *buckets* and exchanges
+// one bucket after another, many of them while the backward pass is still computing other
+// gradients.
 //
 // We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
-// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This was
-// measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
+// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This speed
+// was measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
 // names the source).
 // <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
@@ -94,27 +94,27 @@
 // behind/timelines.c:compare_timelines
 //
 // ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB. A copy between two
-// devices is drawn in both lanes, because it occupies the links of
-// both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
+// devices is drawn in both lanes, because it occupies both
+// links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
 // four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
 // then gradients on all. DDP has a compute lane and a communication lane for each device. With one
 // bucket, all communication is after backward; with small buckets, most of it is during backward.")
 //
 // Device 0 spends the same time computing in all three steps. With DP it waits longest, because
-// both exchanges happen while no device computes. With DDP, each device has a second queue, for
-// communication. The last two columns are about that queue. With one bucket for all gradients, the
+// both exchanges happen while no device computes. With DDP, each device has a second queue for
+// communication. The last two columns describe this queue. With one bucket for all gradients, the
 // exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
 // the backward pass.
 //
-// The 94 % is an ideal. In the model, a card is no slower when it sends and receives at the same
-// time. On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
+// 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
+// On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
 // ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
 // So less than half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
-// The backward pass begins with the last layer. So the last layers' gradients are complete long
-// before the first layers' gradients. Here is a network with four layers and two buckets:
+// The backward pass begins with the last layer, so the gradients of later layers are complete long
+// before the gradients of earlier ones. Here is a network with four layers and two buckets:
 //
 // ```
 // compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
@@ -128,72 +128,71 @@
 // The functions below follow a bucket from its first gradient to the update, in the order in which
 // they are called.
 //
-// *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
-// when the parameter's gradient is complete. (`Arrival` tells the hook which gradient it is, and on
-// which rank.)
+// *A gradient is final.* When DDP wraps the network, it gives each parameter a hook. Autograd calls
+// this hook when the parameter's gradient is final. (`Arrival` tells the hook which gradient this
+// is, and on which rank.)
 //
 // ddp.c:hook_all
 //
-// *A bucket is full.* The hook counts the gradients. After the last gradient of a bucket, it marks
-// this point in the compute queue with an event (chapter 0):
+// *A bucket is full.* The hook counts the gradients. When the last gradient of a bucket is final,
+// it records an event in the compute queue (chapter 0):
 //
 // ddp.c:mark_final
 //
-// An allreduce is like a meeting, and all ranks must come to the same one. If two processes brought
-// different buckets, they would wait for each other forever or add up the wrong numbers. So all
-// ranks start the buckets in the same order, even if a later bucket is full first:
+// An allreduce is like a meeting that all ranks must attend. If two processes brought different
+// buckets, they would wait for each other forever or add up the wrong numbers. So all ranks
+// exchange the buckets in the same order, even if a later bucket is full first:
 //
 // ddp.c:next_is_ready
 //
-// *The exchange starts.* It waits for the event, not for the end of the backward pass. Everything
-// between `begin_exchange()` and `end_exchange()` goes into the communication queues:
+// *The exchange starts.* It waits only for the event, not for the end of the backward pass.
+// Everything enqueued between `begin_exchange()` and `end_exchange()` goes into the communication
+// queues:
 //
 // ddp.c:start_bucket
 //
-// *The step waits.* Meanwhile the compute queues have continued with the backward pass. The update
+// *The step waits.* Meanwhile, the compute queues continue with the backward pass. But the update
 // must wait until the last sum has arrived:
 //
 // ddp.c:wait_for_sums
 //
-// Here each gradient's memory is part of its bucket, as with PyTorch's
-// `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket and
-// copies the sum back.
+// Here each gradient is stored in its bucket, as with PyTorch's `gradient_as_bucket_view=True`. By
+// default, PyTorch copies each gradient into its bucket and copies the sum back.
 //
 // Where does the division happen? In PyTorch, each rank's loss is a mean over its own rows, and DDP
 // divides the sum of the gradients by k. The result is the mean over all rows if all ranks have the
 // same number of rows. Here each rank sums the losses of its rows, and the update divides once, by
-// the number of rows on all ranks. Except for rounding, both wrappers make the same update as one
-// device (`tests/test_ddp.c`).
+// the total number of rows. Except for rounding, both wrappers make the same update as one device
+// (`tests/test_ddp.c`).
 //
 // ## How large a bucket?
 //
-// Here is PyTorch's rule, where `order` goes from the last parameter to the first:
+// Here is PyTorch's rule. `order` lists the parameters from the last to the first:
 //
 // buckets.c:buckets_of
 //
-// A bucket is closed when it has *reached* its size, so it may be larger. No gradient is cut in
-// two. By default, the first bucket is closed at 1 MiB, so that the first exchange starts early.
+// A bucket is closed when it has *reached* its size. It may be larger, because no gradient is cut
+// in two. By default, the first bucket is closed at 1 MiB, so that the first exchange starts early.
 // The others are closed at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size
-// for all buckets. Our tables also use one size for all. (In its first step, PyTorch uses one
-// bucket for all gradients. After that step, DDP makes new buckets in the order in which the
-// gradients arrived, unless you set `find_unused_parameters`; see
-// `torch/csrc/distributed/c10d/reducer.cpp`.)
+// for all buckets, and so do our tables. (In its first step, DDP uses one bucket for all gradients.
+// Then it makes new buckets in the order in which the gradients arrived. With
+// `find_unused_parameters` it does neither; see `torch/csrc/distributed/c10d/reducer.cpp`.)
 //
-// Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
-// on four devices takes six steps, one after the other, and even an empty copy takes 12.4 µs on
-// this machine (same source). Large buckets start late. The last bucket is never full before the
-// backward pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
+// Small buckets are soon full, but each exchange has a fixed cost, however few bytes it moves. A
+// ring on four devices takes six steps, one after the other, and even an empty copy takes 12.4 µs
+// on this machine (same source). Large buckets are full only late. The last bucket is never full
+// before the backward pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
 //
 // main.c:ask_about_buckets
 //
 // behind/bucket_sizes.c:sweep_bucket_sizes
 //
-// For LeNet, two buckets are best, but they do not save much. Four buckets cost more than they
-// hide. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
+// For LeNet, two buckets are best, but they do not save much. Four buckets cost more time than they
+// save. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
 // about equally good. One bucket for all gradients makes its step a quarter longer.
 //
-// ![How much longer a step is than a step without any exchange. The best size is drawn
-// large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
+// ![How much longer a step takes than one without any exchange. A large point marks the best
+// size.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
 // curve for GPUs on PCIe and one for a DGX A100. Step time relative to a step without exchange,
 // over the bucket size. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to
 // 1 up to a few MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
@@ -207,8 +206,8 @@
 // bytes of parameters to the next device. Each device except the first sends P bytes of gradients
 // back. So a device in the middle sends 2P bytes per step and receives 2P bytes. DDP sends no
 // parameters. In a ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of
-// gradients. The table shows a step of LeNet, whose P is 516,272, with 64 images on each device.
-// The program counts the bytes and stops if they differ from the formulas.
+// gradients. The table is for a step of LeNet (P = 516,272) with 64 images on each device. The
+// program counts the bytes and stops if they differ from the formulas.
 //
 // behind/tables.c:print_traffic
 //
@@ -232,18 +231,19 @@
 // The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
 // 6 below is about this remedy.
 //
-// ## Its own images
+// ## Each rank's images
 //
 // In DDP each rank loads its own part of the data. All ranks compute the same random order from the
-// seed and the epoch number. Rank r takes the images at places r, r + k, r + 2k, ... in this order:
+// seed and the epoch number. Rank r takes the images at positions r, r + k, r + 2k, ... of this
+// order:
 //
 // sampler.c:sampler_indices
 //
-// An allreduce needs all ranks, so all must make the same number of steps. If k does not divide the
+// An allreduce needs all ranks, so all must take the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
 // *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
-// may then have one more image than others. Their gradients still count correctly, because we
-// divide once, by the number of rows on all ranks.
+// may then have one more image than others. The update is still right, because we divide once, by
+// the total number of rows.
 //
 // behind/tables.c:print_samplers
 //
@@ -252,9 +252,10 @@
 //
 // ## Six claims
 //
-// The text makes these six claims. Decide whether each is true, then look at the table.
+// An article on the two wrappers makes these six claims. Decide whether each is true, then look at
+// the table.
 //
-// 1. DataParallel computes in parallel only in forward. It computes gradients on one GPU.
+// 1. DataParallel is parallel only in the forward pass. It computes the gradients on one GPU.
 // 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
 //    next layer.
 // 3. The gradients are averaged, and then rank 0 broadcasts the result to all ranks.
@@ -264,29 +265,28 @@
 //
 // behind/claims.c:print_claims
 //
-// Times, bytes and memory are for four devices with 64 images on each. The reasons:
+// Times, bytes and memory are for four devices with 64 images on each. Here are the reasons:
 //
 // 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 cards compute gradients at the same
 //    time.
 // 2. The claim confuses two kinds of gradients. Gradients with respect to parameters are summed
 //    over the ranks. Gradients with respect to activations, which pass from layer to layer, stay on
-//    their rank. The table compares two ranks with 128 images each. It uses the gradients that
-//    reach the pixels after all layers of LeNet. Pixels whose gradient is zero on both ranks are
-//    left out.
+//    their rank. For two ranks with 128 images each, the table compares the gradients of the pixels
+//    at the end of LeNet's backward pass. Pixels whose gradient is zero on both ranks are left out.
 // 3. In a ring, all ranks do the same. LeNet's $2 \cdot 3/4 \cdot P$ is 774 KB.
-// 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
-//    rank 0 sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
+// 4. Rank 0 also sends buffers, here ResNet-18's running statistics. They are small, so our rank 0
+//    sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
 // 5. The network is LeNet with 10,000 classes, as above.
 // 6. Device 0 now needs only 1.02 times as much. But suppose the last minibatch has three rows, two
-//    on device 0 and one on device 1. The mean of the two mean losses then counts the row on device
-//    1 twice as much as each of the others. The percentage is the largest error, relative to the
+//    on device 0 and one on device 1. The mean of the two mean losses then gives the row on device
+//    1 twice the weight of each of the others. The percentage is the largest error, relative to the
 //    largest number in the update.
 //
 // ## Five mistakes
 //
-// `mistakes.c` makes each of them on purpose. The first three end the program, so they run in a
-// child process. `ddp.c` checks each bucket before its exchange. The fifth divides as PyTorch's DDP
-// does, and then again as ours does:
+// `mistakes.c` makes five mistakes on purpose. The first three end the program, so they run in a
+// child process. `ddp.c` checks each bucket before its exchange. The fifth mistake divides twice,
+// first by k, as PyTorch's DDP does, and then by the number of rows, as ours does:
 //
 // mistakes.c:divide_twice
 //
@@ -300,9 +300,10 @@
 //
 // - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
 //   device computes.
-// - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
+// - DDP sends parameters only once, at the beginning. All ranks get the same sums and make the same
+//   updates.
 // - The exchange of a bucket starts when its last gradient is final. All ranks exchange the buckets
-//   in the same order. Only the last exchange cannot be hidden, but each exchange has a fixed cost.
+//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right only for equal shards.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -313,21 +314,20 @@
 //    each step, but DDP only once, at its start?
 // 2. In DP's timeline, why do the devices begin their forward passes at slightly different times,
 //    but their backward passes together?
-// 3. Bucket 1 may be full before bucket 0. Why does it wait? What would happen otherwise if two
-//    ranks were processes?
+// 3. Bucket 1 may be full before bucket 0. Why does it wait? What could happen if it did not wait
+//    and the ranks were processes?
 // 4. On PCIe, the best bucket size saves a larger part of ResNet-18's step than of LeNet's. What
 //    makes the difference?
-// 5. Suppose one shard has 15 rows and the other has 1 row, and the loss is a mean of means inside
-//    `forward`. How many times as much does the row on the second device count as a row on the
-//    first?
+// 5. Suppose device 0 has 15 rows, device 1 has 1 row, and the loss is a mean of means inside
+//    `forward`. By what factor does the row on device 1 count more than a row on device 0?
 // 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass takes together
-//    with the exchanges. Which size is best, and when is the prediction wrong?
+// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass and the exchanges
+//    take together. Which size is best, and when is the prediction wrong?
 // 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
 //    one backward: 1F1B). How do the memory and the bubble change, and what happens over slow
 //    links?

@@ -1,4 +1,4 @@
-// mistakes.c: five mistakes, made on purpose, and what notices each of them.
+// mistakes.c: five mistakes, made on purpose, and what reveals each of them.
 #include "behind/behind.h"
 
 #include "common/book.h"
@@ -95,8 +95,8 @@ static double same_places(bool told) {
 
 static void forget_set_epoch(void) {
     double forgotten = same_places(false), told = same_places(true);
-    printf("  4. sampler_set_epoch() is forgotten:\n%.1f %% of two epochs' orders are the same; "
-           "with it, %.1f %%\n",
+    printf("  4. sampler_set_epoch() is forgotten:\n%.1f %% of the order is the same in two "
+           "epochs; with it, %.1f %%\n",
            100 * forgotten, 100 * told);
     CHECK(forgotten == 1 && told < 0.05, "an order is known again");
 }

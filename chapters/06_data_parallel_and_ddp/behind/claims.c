@@ -10,7 +10,7 @@ static void print_claim(Table *t, const char *claim, bool first, bool second, bo
     const char *verdict = first && second ? "true" : first || second ? "half" : "false";
     table_text(t, "%s", claim);
     table_text(t, "%s", is_known ? verdict : "open");
-    table_text(t, "%s", is_known ? figure : "without values or modelled time, nothing decides");
+    table_text(t, "%s", is_known ? figure : "undecided without values or modelled time");
     free(figure);
 }
 
@@ -36,7 +36,7 @@ static void claim_1(Table *t, int k, int rows) {
     }
     bool alone = end <= begin;
     print_claim(t, "1 DP: parallel only in forward", alone, alone, r->count > 0,
-                xprintf("all %d go backward together for %.1f ms", k, 1e3 * (end - begin)));
+                xprintf("all %d compute gradients at once for %.1f ms", k, 1e3 * (end - begin)));
     step_record_free(r);
 }
 
@@ -95,7 +95,7 @@ static void claims_3_and_4(Table *t, int k, int rows) {
     step_record_free(resnet);
 }
 
-// 5 and 6. How many times as much memory as device 1 device device 0 needs, with 10,000 classes.
+// Claims 5 and 6. By what factor device 0 needs more memory than device 1, with 10,000 classes.
 static double memory_ratio(DpGathers gathers, int k, int rows) {
     StepRecord *r = record(false, 0, 10000, gathers, k, rows);
     double ratio = (double)r->memory[0] / (double)r->memory[1];
