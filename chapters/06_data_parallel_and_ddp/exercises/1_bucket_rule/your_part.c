@@ -1,6 +1,6 @@
 // # Exercise 1: which gradients travel together?
 //
-// Chapter 6: "A bucket is closed when it has *reached* its size, so it may be larger." How large
+// Chapter 6: "A bucket is closed when it has *reached* its size." How large
 // should it be?
 //
 // Difficulty: ★★☆☆
