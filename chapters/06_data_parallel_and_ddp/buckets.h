@@ -1,4 +1,5 @@
-// buckets.h: which gradients are exchanged together. The rule of PyTorch's DistributedDataParallel.
+// buckets.h: which gradients are exchanged together, by the rule of PyTorch's
+// DistributedDataParallel.
 #ifndef BUCKETS_H
 #define BUCKETS_H
 
@@ -13,12 +14,12 @@ typedef struct Buckets {
     size_t *floats; // n: the numbers in each bucket
 } Buckets;
 
-// PyTorch's defaults, in bytes; and more than any network has, for one bucket of everything.
+// In bytes: PyTorch's defaults, and a size that no network reaches (one bucket for all).
 #define FIRST_BUCKET_BYTES ((size_t)1 << 20)
 #define BUCKET_BYTES       ((size_t)25 << 20)
 #define ONE_BUCKET         ((size_t)-1)
 
-// Puts the parameters, the one with sizes[p] floats being number p, into buckets, in this order.
+// Puts the parameters into buckets, in this order. Parameter p has sizes[p] floats.
 // (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.3; `_compute_bucket_assignment_by_size`
 // in PyTorch.) For buckets_free().
 Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,

@@ -1,428 +1,424 @@
 // main.c: the story of chapter 6. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "agreement.h"
-#include "bucket_sizes.h"
-#include "claims.h"
-#include "planted.h"
-#include "sampling.h"
-#include "step_record.h"
-#include "too_large.h"
-#include "traffic_tables.h"
-#include "wrapper_timelines.h"
+#include "common/book.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "behind/behind.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static Flags flags;
-static Dataset *train_data, *test_data;
-static DataIter *batches; // of the whole minibatch, for those who split it
-static int modelled_k;    // devices in the modelled parts
-
-// Rows of each device in the modelled parts: minibatches grow with the devices, as they do in use.
-enum { ROWS = 64 };
-
-// ## Two wrappers
+// ## In PyTorch
 //
-// In chapter 5 a page of code trained any network on k devices. PyTorch has two such wrappers, and
-// most of its users meet the older one first, because it takes one line:
+// Chapter 5 needs a page of code to train a network on k devices. PyTorch has two wrappers that do
+// the same. Most users meet the older one first, because it takes only one line:
 //
 // ```python
 // net = nn.DataParallel(net)
 // ```
 //
-// **DataParallel** is one program, and its device 0 is the head of all: the minibatch is there, the
-// parameters, the outputs, the loss, the update. In *each* step it sends the others their rows and
-// a fresh copy of all parameters, and they send back outputs, and later gradients.
+// **DataParallel** (DP) is one program. Device 0 is the head, and in each step the other devices
+// work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
+// train.py` starts the same program twice, once for each GPU. Each of these processes is a *rank*,
+// and this is its program:
+//
+// ```python
+// dist.init_process_group("nccl")                # "gloo" without GPUs
+// device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+// net = DistributedDataParallel(net.to(device))
+// sampler = DistributedSampler(images)           # which images this rank loads
+// for epoch in range(epochs):
+//     sampler.set_epoch(epoch)                   # a new order in each epoch
+//     for X, y in DataLoader(images, batch_size, sampler=sampler):
+//         optimizer.zero_grad()
+//         F.cross_entropy(net(X.to(device)), y.to(device)).backward()
+//         optimizer.step()
+// ```
+//
+// `batch_size` is the number of rows on each rank. Nothing in the loop mentions the other ranks.
+// The ranks exchange gradients inside `backward()`. This is what the two wrappers do in each step:
+//
+// |                    | DP                        | DDP                           |
+// |:-------------------|:--------------------------|:------------------------------|
+// | minibatch          | on device 0               | each rank loads its own part  |
+// | parameters         | from device 0 to all      | stay where they are           |
+// | loss               | on device 0               | on each rank                  |
+// | gradients          | summed on device 0        | summed on all ranks           |
+// | exchanged          | after backward            | during backward               |
+// | update             | on device 0               | on each rank                  |
+// | running statistics | device 0's are kept       | rank 0's are sent to all      |
+//
+// (Running statistics belong to batch norm; see chapter 5. Chapter 5's `DataParallel` is the book's
+// wrapper, not PyTorch's.) In this chapter, one program plays all ranks of DDP, one on each device.
+// In chapter 8, each rank is a process.
+//
+// ## A step of DataParallel
+//
+// ```
+// scatter      0 --> 1, 2, ..   the rows of the minibatch
+// replicate    0 --> 1, 2, ..   all parameters, and the running statistics
+// forward      all
+// gather       1, 2, .. --> 0   the outputs
+// loss         0 alone, and the gradients of all outputs
+// scatter      0 --> 1, 2, ..   the gradients of their outputs
+// backward     all
+// reduce       1, 2, .. --> 0   the sum of all gradients
+// update       0 alone
+// ```
+//
+// Only device 0 updates its parameters. The other devices still have the old ones, so in each step
+// they get new *replicas* (copies) of device 0's parameters:
 //
 // dp.c:replicate
 //
-// **DistributedDataParallel** (DDP) has no head. Each device belongs to a process of its own, a
-// *rank* of k. Each rank loads its own images, computes, and takes part in an allreduce of the
-// gradients. After that all make the same update (`ddp.c`). Here the ranks are still devices of one
-// program, and the host goes through the lines of all of them; in chapter 8 they are processes.
+// `broadcast()` sends the parameters along a chain, in pieces, as NCCL does. Device 1 passes a
+// piece on to device 2 while it receives the next piece from device 0, so the whole chain takes
+// little longer than one copy. `reduce()` sends the gradients back along the same chain, also in
+// pieces. Each device adds its own gradients to what it receives, and device 0 ends up with the
+// sum. (Without NCCL, PyTorch copies from device 0 to one device after another and sums on device
+// 0; see `torch/nn/parallel/comm.py`.)
 //
-// | in each step               | chapter 4      | chapter 5      | DP               | DDP              |
-// |:---------------------------|:---------------|:---------------|:-----------------|:-----------------|
-// | who has the minibatch      | the host       | the host       | device 0         | each rank a part |
-// | parameters go              | nowhere        | nowhere        | to all           | nowhere          |
-// | the loss is computed       | by all         | by all         | on device 0      | by all           |
-// | gradients are exchanged    | one by one     | 25 MiB at a time | all, to device 0 | in buckets     |
-// | and when                   | after backward | after backward | after backward   | during backward  |
-// | who updates                | all            | all            | device 0         | all              |
-// | running statistics         | there are none | as `--bn` says | device 0's       | rank 0's, to all |
-// | host threads that launch   | one            | one            | k in backward    | one a rank       |
+// There is no division by k here, because device 0 computes the loss from all outputs.
 //
-// (Chapter 5's `DataParallel` is the book's wrapper, not PyTorch's of that name, which is `Dp`
-// here.)
-
-static void compare_four_ways(void) {
-    say("One step of each of the four ways on %d devices, %d rows on each: bytes, kernels and "
-        "copies "
-        "are counted%s%s. (Others: the one that sends most.)",
-        modelled_k, ROWS, modelled_machine() ? "; time modelled on " : "",
-        modelled_machine() ? modelled_machine()->name : "");
-    print_four_ways(modelled_k, ROWS);
-}
-
-// ## What moves
-//
-// A step of DP has these phases; the arrows say who sends to whom:
-//
-//     scatter     0 --> 1, 2, ..   the rows of the minibatch
-//     replicate   0 --> 1, 2, ..   all parameters and buffers (batch norm's running statistics)
-//     forward     all
-//     gather      1, 2, .. --> 0   the outputs
-//     loss        0 alone, and its gradient by the outputs
-//     scatter     0 --> 1, 2, ..   the gradients of their outputs
-//     backward    all
-//     reduce      1, 2, .. --> 0   all gradients, and device 0 sums them
-//     update      0 alone
-//
-// Every byte between two devices is in the ledger. Below it is counted in each phase of a step, for
-// device 0 and for the one of the others that sends and receives most, and must be what the formula
-// says: with P bytes of parameters, device 0 of DP sends $(k-1) P$ and receives $(k-1) P$, and in a
-// ring (chapter 2) each rank of DDP sends and receives $2 (k-1)/k \cdot P$, but for a number more
-// or less where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside
-// forward" is the text's remedy for what the next section is about.
-
-static void count_bytes(void) {
-    say("\nBytes of a step of LeNet, %d rows in the minibatch: counted, and equal to the formulas",
-        flags.batch_size);
-    for (int k = 2; k <= 8; k *= 2) {
-        const Machine *machine = modelled_machine();
-        if (!machine || machine_has_devices(machine, k)) print_wrapper_traffic(k, flags.batch_size);
-    }
-}
-
-// ## Who holds what
-//
-// Device 0 of DP needs more memory than the others: for the whole minibatch, for all outputs and
-// their gradients, and for a place where gradients come in. With ten classes that is little. With
-// 10,000 classes, as in a language model's last layer, it is most of its memory. (The wider last
-// layer has more parameters, too.) The text's remedy is to compute the loss inside `forward`, so
-// that only losses are gathered. "DDP, with copies" has buckets of their own, into which gradients
-// are copied (`ddp.c`).
-
-static void compare_memory(void) {
-    Prediction expected =
-        predict_first("LeNet with 10,000 classes is trained by DataParallel on 8 devices, with 256 "
-                      "images on each. "
-                      "How many times as much memory as another device does device 0 need?");
-    print_wrapper_memory(flags.batch_size);
-    Way way = {.network = &networks[0], .classes = 10000, .k = 8, .kind = WAY_DP};
-    if (modelled_machine() && !machine_has_devices(modelled_machine(), 8)) return;
-    StepRecord *r = model_step(&way, 8 * flags.batch_size, modelled_machine());
-    predict_compare(expected, (double)r->memory[0] / (double)r->memory[1], "times");
-    step_record_free(r);
-}
-
-// ## They compute what one device computes
-//
-// Each way is run for 8 steps on 1, 2 and 3 devices. After each step, one device makes the same
-// step from the same parameters. The table has the largest difference, as a part of the largest
-// change of the step: rounding, or nothing at all. (Whole trainings drift apart sooner or later, on
-// any number of devices: a last digit decides on which side of zero some ReLU is. So steps are
-// compared.)
-//
-// Where is there no difference, to the bit? Where the same numbers are added in the same order. A
-// CPU device sums the images of a minibatch as a tree, and two devices with 128 images each compute
-// the two halves of that tree (chapter 4). Three devices do not, nor do parts of a minibatch one
-// after the other. With the ring the order also depends on where in its bucket a number is; with
-// the star it does not, and then all buckets, with and without copies, give the same bits on any
-// number of devices.
-//
-// With `no_sync` a minibatch goes through the network in parts, and gradients are exchanged after
-// the last part only: for minibatches that do not fit into memory, or links that are slow.
-
-static void check_agreement(void) {
-    enum { STEPS = 8 };
-    if (!has_values(try_gpu(0))) return;
-    say("\nEach of %d steps, compared with one device's step from the same parameters", STEPS);
-    compare_with_one_device(batches, STEPS, flags.lr);
-}
-
 // ## A step in time
 //
-// Now look at who is at work when. Each device of DDP has two queues, one that computes and one
-// that communicates; in DP all is in the first. Device 0 of DP sends its parameters to one device
-// after the other, and goes forward last. Later it receives gradients from one after the other, and
-// the others wait.
+// ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
+// pass, and gradients of the same size have to come back before the update. No device computes
+// during these exchanges. DDP exchanges only gradients. It puts them into *buckets* and exchanges
+// one bucket after another, many of them while the backward pass is still computing other
+// gradients.
 //
-// ![A step by DP, and by DDP with one bucket and with several: compare where the exchange is. A
-// copy is drawn in the queue of the device that *receives* it, so device 0 of DP, grey at first, is
-// sending.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18
-// on four modelled devices, milliseconds from left to right. DP has four lanes: parameters arrive
-// on devices 1, 2 and 3 one after the other, device 0 goes forward last, all go backward together,
-// then only device 0 has a bar, the gradients it receives. DDP has a compute and a communication
-// lane for each device: with one bucket, all communication lanes are busy after backward; with
-// small buckets, most of their bars lie under backward. DP takes longest, DDP with several buckets
-// is shortest.")
+// We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
+// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This speed
+// was measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
+// names the source).
+// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
-// In DDP with one bucket all ranks exchange at the same time, after backward. With smaller buckets
-// most of the exchange is under backward: the last layers' gradients travel while those of the
-// first layers are still computed. That, and a host thread for each rank, is why DDP is faster than
-// chapter 5's wrapper in the first table, with the same bytes, kernels and copies.
+// main.c:ask_about_time
+//
+// behind/timelines.c:compare_timelines
+//
+// ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB. A copy between two
+// devices is drawn in both lanes, because it occupies both
+// links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
+// four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
+// then gradients on all. DDP has a compute lane and a communication lane for each device. With one
+// bucket, all communication is after backward; with small buckets, most of it is during backward.")
+//
+// Device 0 spends the same time computing in all three steps. With DP it waits longest, because
+// both exchanges happen while no device computes. With DDP, each device has a second queue for
+// communication. The last two columns describe this queue. With one bucket for all gradients, the
+// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
+// the backward pass.
+//
+// 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
+// On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
+// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
+// So less than half of the exchange could be hidden.
+//
+// ## Exchange under backward
+//
+// The backward pass begins with the last layer, so the gradients of later layers are complete long
+// before the gradients of earlier ones. Here is a network with four layers and two buckets:
+//
+// ```
+// compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
+//                                        |                         |            |
+// communicate                            | exchange 0 |            | exchange 1 |
+//                                        |                         |
+//                                bucket 0 is full          bucket 1 is full
+//                                (layers 4 and 3)          (layers 2 and 1)
+// ```
+//
+// The functions below follow a bucket from its first gradient to the update, in the order in which
+// they are called.
+//
+// *A gradient is final.* When DDP wraps the network, it gives each parameter a hook. Autograd calls
+// this hook when the parameter's gradient is final. (`Arrival` tells the hook which gradient this
+// is, and on which rank.)
+//
+// ddp.c:hook_all
+//
+// *A bucket is full.* The hook counts the gradients. When the last gradient of a bucket is final,
+// it records an event in the compute queue (chapter 0):
+//
+// ddp.c:mark_final
+//
+// An allreduce is like a meeting that all ranks must attend. If two processes brought different
+// buckets, they would wait for each other forever or add up the wrong numbers. So all ranks
+// exchange the buckets in the same order, even if a later bucket is full first:
+//
+// ddp.c:next_is_ready
+//
+// *The exchange starts.* It waits only for the event, not for the end of the backward pass.
+// Everything enqueued between `begin_exchange()` and `end_exchange()` goes into the communication
+// queues:
 //
 // ddp.c:start_bucket
-
-enum { SMALL_BUCKET = 4 << 20 };
-
-static void show_timelines(void) {
-    Prediction expected = {0};
-    if (modelled_machine())
-        expected = predict_first("ResNet-18 is trained by DataParallel on several GPUs on PCIe, 64 "
-                                 "images on each. For how "
-                                 "much of a step is only device 0 at work, in percent?");
-    double alone = draw_modelled_wrappers(modelled_k, ROWS, SMALL_BUCKET);
-    predict_compare(expected, 100 * alone, "percent");
-    if (modelled_machine())
-        book_result("in DataParallel only device 0 is at work for %.0f %% of a step", 100 * alone);
-}
-
-// Where devices are workers on the same cores, an exchange is a copy in one memory, which takes
-// hardly any time; and while it runs, it takes a core from those who compute. So nothing is to be
-// gained here.
 //
-// ![The same, measured here with LeNet on two devices. Look at the order of things only: how long
-// each of the three took says more about what else this computer was
-// doing.](plots/06_data_parallel_and_ddp_measured.png "Three timelines of one step of LeNet on two
-// devices of this computer, in the order of the picture before. The bars of communication are thin
-// lines: after backward with one bucket, between parts of backward with small ones.")
-
-static void measure_timelines(void) {
-    Tensor *X, *y;
-    if (!has_values(try_gpu(0))) return;
-    data_iter_first(batches, &X, &y);
-    draw_measured_wrappers(2, X, y, 64 << 10);
-}
-
-// ## How large should a bucket be?
+// *The step waits.* Meanwhile, the compute queues continue with the backward pass. But the update
+// must wait until the last sum has arrived:
 //
-// Small buckets begin early, and there are many of them; each costs launches and latency, however
-// few bytes it has. Large ones are few, and begin late. Between the two there is a best size,
-// unless backward is long enough to hide even the smallest ones. It depends on the links and on the
-// network. PyTorch's default is 1 MiB for the first and 25 MiB
-// for the others; all of LeNet is smaller than the first.
+// ddp.c:wait_for_sums
 //
-// How much does it save? For ResNet-50 on 32 GPUs with NCCL, steps were 38.0 % shorter with the
-// exchange under backward than without, as quoted from PyTorch's authors [@li2020]. Of our
-// figures that is to be compared with the part of the step that is saved; how much of the exchange
-// is hidden is another question, and has another answer.
+// Here each gradient is stored in its bucket, as with PyTorch's `gradient_as_bucket_view=True`. By
+// default, PyTorch copies each gradient into its bucket and copies the sum back.
 //
-// ![How much longer a step is than without any exchange; the best size of a bucket is drawn large.
-// LeNet on PCIe has it in between, while ResNet-18's backward takes long enough to hide even many
-// small buckets.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each
-// with a curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket
-// for all on the horizontal axis; times as long as without exchange on the vertical one. LeNet on
-// PCIe falls, has its lowest point between 64 KiB and 1 MiB, and rises again. ResNet-18 on PCIe is
-// flat and close to 1 up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly
-// flat.")
-
-static void find_bucket_size(void) {
-    Prediction expected = {0};
-    if (!modelled_machine()) return;
-    expected =
-        predict_first("ResNet-18 has 45 MB of gradients. On GPUs on PCIe (or on the machine that "
-                      "you chose with --machine), which size of buckets is best, in MB?");
-    say("\nModelled: a step of DDP with buckets of many sizes, %d rows on each device, ring", ROWS);
-    double best = sweep_bucket_sizes(modelled_k, ROWS);
-    predict_compare(expected, best, "MB");
-}
-
-// ## Each rank loads its own
+// Where does the division happen? In PyTorch, each rank's loss is a mean over its own rows, and DDP
+// divides the sum of the gradients by k. The result is the mean over all rows if all ranks have the
+// same number of rows. Here each rank sums the losses of its rows, and the update divides once, by
+// the total number of rows. Except for rounding, both wrappers make the same update as one device
+// (`tests/test_ddp.c`).
 //
-// Nobody scatters minibatches to the ranks of DDP: each loads its own images, and a *sampler* sees
-// to it that no two load the same (`sampler.c`). If k does not divide their number, PyTorch's pads
-// or drops. The third mode here does neither, so an epoch has each image once, and an accuracy is
-// exact, for any k.
-
-static void load_on_each_rank(void) {
-    show_samplers();
-    if (!has_values(try_gpu(0))) return;
-    enum { MINIBATCH = 48 }; // the same for 1 rank and for 3
-    say("\nLeNet, trained by DDP, each rank loading its own part of %d images; minibatches of %d",
-        train_data->count, MINIBATCH);
-    Lesson lesson = {.train_data = train_data,
-                     .test_data = test_data,
-                     .k = 3,
-                     .batch_size = MINIBATCH,
-                     .epochs = flags.epochs,
-                     .lr = flags.lr,
-                     .seed = flags.seed};
-    double on_three = train_with_samplers(&lesson);
-    lesson.k = 1;
-    double on_one = train_with_samplers(&lesson);
-    if (!interrupted())
-        say("  On 3 ranks %.4f, on 1 rank %.4f. Both had the same images in the same steps, but "
-            "one "
-            "seed each is too little to compare accuracies: the steps are compared, above.",
-            on_three, on_one);
-}
-
-// ## What the text says
+// ## How large a bucket?
 //
-// Six sentences about DP and DDP, from the text that this chapter follows; many others say the
-// same. Read each, decide whether it is true, and only then look at the figures. (`claims.c`)
-
-static void ask_the_claims(void) {
-    Tensor *X, *y;
-    data_iter_first(batches, &X, &y);
-    say("\nSix claims of the text, put to the test");
-    claim_parallel_only_forward(modelled_k, ROWS);
-    claim_same_gradient_passed_on(X, y);
-    claim_rank_0_broadcasts(modelled_k, ROWS);
-    claim_only_gradients_cross(modelled_k, ROWS);
-    claim_device_0_is_full_first(modelled_k, ROWS);
-    claim_loss_inside_forward_fixes_it(modelled_k, ROWS, X, y);
-}
-
+// Here is PyTorch's rule. `order` lists the parameters from the last to the first:
+//
+// buckets.c:buckets_of
+//
+// A bucket is closed when it has *reached* its size. It may be larger, because no gradient is cut
+// in two. By default, the first bucket is closed at 1 MiB, so that the first exchange starts early.
+// The others are closed at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size
+// for all buckets, and so do our tables. (In its first step, DDP uses one bucket for all gradients.
+// Then it makes new buckets in the order in which the gradients arrived. With
+// `find_unused_parameters` it does neither; see `torch/csrc/distributed/c10d/reducer.cpp`.)
+//
+// Small buckets are soon full, but each exchange has a fixed cost, however few bytes it moves. A
+// ring on four devices takes six steps, one after the other, and even an empty copy takes 12.4 µs
+// on this machine (same source). Large buckets are full only late. The last bucket is never full
+// before the backward pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
+//
+// main.c:ask_about_buckets
+//
+// behind/bucket_sizes.c:sweep_bucket_sizes
+//
+// For LeNet, two buckets are best, but they do not save much. Four buckets cost more time than they
+// save. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
+// about equally good. One bucket for all gradients makes its step a quarter longer.
+//
+// ![How much longer a step takes than one without any exchange. A large point marks the best
+// size.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
+// curve for GPUs on PCIe and one for a DGX A100. Step time relative to a step without exchange,
+// over the bucket size. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to
+// 1 up to a few MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+//
+// On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
+// ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020].
+//
+// ## What moves
+//
+// Let P be the size of all parameters in bytes. In DP's chain, each device except the last sends P
+// bytes of parameters to the next device. Each device except the first sends P bytes of gradients
+// back. So a device in the middle sends 2P bytes per step and receives 2P bytes. DDP sends no
+// parameters. In a ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of
+// gradients. The table is for a step of LeNet (P = 516,272) with 64 images on each device. The
+// program counts the bytes and stops if they differ from the formulas.
+//
+// behind/tables.c:print_traffic
+//
+// With more than two devices, device 1 is in the middle of the chain. On 4 devices it sends 34 %
+// more than a rank of DDP, but on 8 devices only 15 % more. Device 0 also sends the images and
+// receives the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0.
+// LeNet's 129,068 gradients cannot be cut into 8 equal parts, so on 8 devices the formula is off by
+// 4 bytes.
+//
+// ## Who holds what
+//
+// With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
+// classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
+// a language model? Each image would have 10,000 outputs. The last layer would also have more
+// parameters, on every device.
+//
+// main.c:ask_about_memory
+//
+// behind/tables.c:print_memory
+//
+// The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
+// 6 below is about this remedy.
+//
+// ## Each rank's images
+//
+// In DDP each rank loads its own part of the data. All ranks compute the same random order from the
+// seed and the epoch number. Rank r takes the images at positions r, r + k, r + 2k, ... of this
+// order:
+//
+// sampler.c:sampler_indices
+//
+// An allreduce needs all ranks, so all must take the same number of steps. If k does not divide the
+// number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
+// *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
+// may then have one more image than others. The update is still right, because we divide once, by
+// the total number of rows.
+//
+// behind/tables.c:print_samplers
+//
+// A test accuracy should count each image once. The last column shows how many images three ranks
+// count in a test set of 10,000. With padding, two images count twice.
+//
+// ## Six claims
+//
+// An article on the two wrappers makes these six claims. Decide whether each is true, then look at
+// the table.
+//
+// 1. DataParallel is parallel only in the forward pass. It computes the gradients on one GPU.
+// 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
+//    next layer.
+// 3. The gradients are averaged, and then rank 0 broadcasts the result to all ranks.
+// 4. Between the ranks of DDP, only gradients are exchanged.
+// 5. With DataParallel, GPU 0 is the first to run out of memory.
+// 6. If the loss is computed inside `forward`, that problem is solved, and the result is the same.
+//
+// behind/claims.c:print_claims
+//
+// Times, bytes and memory are for four devices with 64 images on each. Here are the reasons:
+//
+// 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 cards compute gradients at the same
+//    time.
+// 2. The claim confuses two kinds of gradients. Gradients with respect to parameters are summed
+//    over the ranks. Gradients with respect to activations, which pass from layer to layer, stay on
+//    their rank. For two ranks with 128 images each, the table compares the gradients of the pixels
+//    at the end of LeNet's backward pass. Pixels whose gradient is zero on both ranks are left out.
+// 3. In a ring, all ranks do the same. LeNet's $2 \cdot 3/4 \cdot P$ is 774 KB.
+// 4. Rank 0 also sends buffers, here ResNet-18's running statistics. They are small, so our rank 0
+//    sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
+// 5. The network is LeNet with 10,000 classes, as above.
+// 6. Device 0 now needs only 1.02 times as much. But suppose the last minibatch has three rows, two
+//    on device 0 and one on device 1. The mean of the two mean losses then gives the row on device
+//    1 twice the weight of each of the others. The percentage is the largest error, relative to the
+//    largest number in the update.
+//
 // ## Five mistakes
 //
-// Made on purpose, each with what notices it. The first two show why a bucket is sent when its last
-// gradient is final and not before, and why all ranks send their buckets in one order: an allreduce
-// is a meeting. In processes of their own, ranks that come to different meetings wait for each
-// other forever, or add up what does not belong together. Our ranks are in one program, so the
-// wrapper sees what each of them is about to do, and says so. (`planted.c`)
-
-static void make_mistakes(void) {
-    say("\nFive mistakes, planted");
-    plant_mistakes(batches, flags.lr);
-}
-
-// ## Model parallel or data parallel
+// `mistakes.c` makes five mistakes on purpose. The first three end the program, so they run in a
+// child process. `ddp.c` checks each bucket before its exchange. The fifth mistake divides twice,
+// first by k, as PyTorch's DDP does, and then by the number of rows, as ours does:
 //
-// "When a model is so large that one GPU cannot hold it, use model parallelism", says the text.
-// Both wrappers keep all parameters on each device, so more devices do not help them. Chapter 1's
-// ways to split the network itself do. (`too_large.c`)
-
-static void outgrow_a_device(void) {
-    try_too_large(modelled_k, flags.memory ? machine_bytes(flags.memory) : 0);
-}
+// mistakes.c:divide_twice
+//
+// mistakes.c:make_mistakes
+//
+// PyTorch also reports mistake 3, in the next forward pass, unless you set
+// `find_unused_parameters`. It does not notice mistakes 4 and 5. With mistake 5, the network still
+// learns, but more slowly.
 
 // ## Summary
 //
-// - DP is one line, and in each step it sends all parameters from device 0 and all gradients to it.
-//   Copied to one device after the other, as here and in PyTorch without NCCL, that takes longer
-//   with more devices; with NCCL it is a broadcast and a reduce.
-// - DDP sends no parameters after the start. Its allreduce has no head, it begins while backward
-//   goes on, and updates are made by all.
-// - A bucket is sent when the last of its gradients is final, in one order on all ranks. Its best
-//   size follows from what an exchange costs at least, and from how long backward goes on.
-// - On fast links, and for networks that compute much for each parameter, all of this matters
-//   little. On slow links DP spends most of a step on it.
-// - In DP device 0 needs more memory than the others, most of all with many classes. A loss inside
-//   forward helps, but a mean of means is right for equal shards only.
-// - Each rank loads its own images. Tell the sampler the epoch, and evaluate without padding.
+// - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
+//   device computes.
+// - DDP sends parameters only once, at the beginning. All ranks get the same sums and make the same
+//   updates.
+// - The exchange of a bucket starts when its last gradient is final. All ranks exchange the buckets
+//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost.
+// - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
+//   right only for equal shards.
+// - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
 //
 // ## Questions
 //
-// 1. DP and DDP make the same gradients from the same rows. Why does DP send all parameters in each
-//    step, and DDP never after the start?
-// 2. In the timeline of DP, the devices begin forward one after the other, and backward together.
-//    Why?
-// 3. A bucket's exchange may not begin before that of the bucket before it, even if its gradients
-//    are there. What would happen otherwise, on two ranks that are processes?
-// 4. On GPUs on PCIe the best buckets save more of ResNet-18's step than of LeNet's. What makes the
-//    difference?
-// 5. Shards of 15 and of 1 rows, the loss inside forward, a mean of means: how many times as much
-//    does the row on the second device count as one on the first?
-// 6. Which of the six claims are false, and what would have to be done differently for them to be
-//    true?
+// 1. DP and DDP compute the same gradients from the same rows. Why does DP send all parameters in
+//    each step, but DDP only once, at its start?
+// 2. In DP's timeline, why do the devices begin their forward passes at slightly different times,
+//    but their backward passes together?
+// 3. Bucket 1 may be full before bucket 0. Why does it wait? What could happen if it did not wait
+//    and the ranks were processes?
+// 4. On PCIe, the best bucket size saves a larger part of ResNet-18's step than of LeNet's. What
+//    makes the difference?
+// 5. Suppose device 0 has 15 rows, device 1 has 1 row, and the loss is a mean of means inside
+//    `forward`. By what factor does the row on device 1 count more than a row on device 0?
+// 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
-// and so on.
+// Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
-//    under it. Which size is best, and when is the prediction wrong?
-// 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
-//    backward (1F1B). What becomes of the memory, of the bubble, and what over slow links?
-// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
-//    and what does the step wait for then?
-// 4. Go through a minibatch in m parts and exchange once. When are the bits those of the whole
-//    minibatch, and what does batch norm make of it?
+// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass and the exchanges
+//    take together. Which size is best, and when is the prediction wrong?
+// 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
+//    one backward: 1F1B). How do the memory and the bubble change, and what happens over slow
+//    links?
+// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
+// 4. Process a minibatch in m parts and exchange the gradients once (PyTorch's `no_sync`). When is
+//    the result the same, to the last bit, as with the whole minibatch?
 
 // ## The program
 
-static Flags read_flags(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.machine = "rtx4090-pcie";
-    defaults.allreduce = "ring";
-    defaults.train_size = 16384;
-    defaults.epochs = 2;
-    defaults.next = "make exercise-06-1, or make run-07";
-    defaults.quick_means = "--train-size 12288 --test-size 1000";
-    Flags f = book_begin(
-        argc, argv,
-        "Compares DataParallel with DistributedDataParallel: bytes, memory, time on k "
-        "modelled devices, and what one device computes.",
-        "devices seed batch-size lr epochs train-size test-size allreduce data", defaults);
-    choose_allreduce(f.allreduce);
-    devices_limit_memory(INFINITY); // --memory is for the last part alone
-    return f;
+enum { ROWS = 64 }; // of each device in the modelled parts
+
+static Prediction ask_about_memory(int k) {
+    if (k != 4) return (Prediction){0};
+    return predict_first("LeNet with 10,000 classes is trained by DataParallel on 4 devices, with "
+                         "64 images on each. Device 0 needs more memory than device 1. How "
+                         "many times as much?");
 }
 
-// 4 devices, or as many as the machine has.
-static int choose_devices(void) {
-    const Machine *machine = modelled_machine();
-    if (flags.devices == 1)
-        die_usage("give --devices 2 or more", "one device has nobody to exchange gradients with");
-    if (machine && !machine_has_devices(machine, 2))
-        die_usage("another --machine, or --machine none",
-                  "%s has one device, and nobody to exchange gradients with", machine->name);
-    if (flags.devices > MOST_RECORDED)
-        die_usage("this chapter's tables have a row for each of up to 64", "--devices %d",
-                  flags.devices);
-    if (flags.devices > 0) {
-        book_needs_devices(flags.devices);
-        return flags.devices;
-    }
-    return !machine || machine_has_devices(machine, 4) ? 4 : machine->devices;
+static Prediction ask_about_time(void) {
+    return predict_first("ResNet-18 is trained on GPUs on PCIe (or on the machine that you chose), "
+                         "with 64 images on each. How many times as long is a step of DP as a "
+                         "step of DDP with buckets of 4 MiB?");
 }
 
-static void prepare(void) {
-    train_data = fashion_mnist_open(flags.data, true, flags.train_size);
-    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
-    batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
-    if (modelled_machine()) {
-        book_timeline("_modelled.png");
-        book_output("_modelled.json");
-        book_csv("_buckets.csv");
-        book_output("_buckets.png");
-    }
-    if (has_values(try_gpu(0))) book_timeline("_measured.png");
-    book_check_outputs();
+static Prediction ask_about_buckets(void) {
+    return predict_yes_no("DDP sends LeNet's gradients in four buckets, instead of one for all. "
+                          "Does that make its step shorter?");
 }
 
-static void clean_up(void) {
-    step_records_end();
-    data_iter_free(batches);
-    dataset_free(train_data);
-    dataset_free(test_data);
+static void compare_times(int k) {
+    if (!modelled_machine()) return;
+    Prediction ratio = ask_about_time();
+    double longer = compare_timelines(k, ROWS, 4 << 20);
+    predict_compare(ratio, longer, "times as long");
+    book_result("a step of DataParallel takes %.2f times as long as a step of DDP", longer);
+    Prediction shorter = ask_about_buckets();
+    predict_compare_yes_no(shorter, sweep_bucket_sizes(k, ROWS));
+}
+
+static void tell(int k, DataIter *batches) {
+    Tensor *X, *y;
+    data_iter_first(batches, &X, &y);
+    compare_times(k);
+    print_traffic(ROWS);
+    Prediction memory = ask_about_memory(k);
+    predict_compare(memory, print_memory(k, ROWS), "times as much");
+    print_samplers();
+    print_claims(k, ROWS, X, y);
+    printf("\n");
+    make_mistakes(batches);
 }
 
 int main(int argc, char *argv[]) {
-    flags = read_flags(argc, argv);
-    modelled_k = choose_devices();
-    prepare();
-    compare_four_ways();
-    count_bytes();
-    compare_memory();
-    check_agreement();
-    show_timelines();
-    measure_timelines();
-    find_bucket_size();
-    load_on_each_rank();
-    ask_the_claims();
-    make_mistakes();
-    outgrow_a_device();
-    clean_up();
+    const char *overlap = "none";
+    int bucket = 4096;
+    const Flag own_flags[] = {
+        {"overlap", FLAG_CHOICE, &overlap, "N",
+         .help = "only model a step of DDP of this network (CSV and SVG)",
+         .choices = overlap_names},
+        {"bucket", FLAG_INTEGER, &bucket, "K", .help = "its buckets, in KiB", .least = 1,
+         .most = 1 << 20},
+        {0},
+    };
+    Flags defaults = default_flags;
+    defaults.machine = "rtx4090-pcie";
+    defaults.allreduce = "ring";
+    defaults.own = own_flags;
+    defaults.next = "make exercise-06-1, or make run-07";
+    Flags flags =
+        book_begin(argc, argv, "Compares DataParallel with DDP: bytes, memory, and modelled time.",
+                   "devices seed batch-size train-size allreduce data", defaults);
+    choose_allreduce(flags.allreduce);
+    int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    if (k < 2 || k > MOST_RECORDED)
+        die_usage("--devices 2 to 64, on a --machine that has them",
+                  "%d devices: gradients are exchanged between at least 2", k);
+    if (strcmp(overlap, "none") != 0) {
+        book_needs_machine("--overlap");
+        const char *csv = book_output("_overlap.csv"), *svg = book_timeline("_overlap.svg");
+        book_check_outputs();
+        model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, csv, svg);
+        return book_end();
+    }
+    book_timeline("_modelled.png");
+    book_csv("_buckets.csv");
+    book_output("_buckets.png");
+    book_check_outputs();
+    Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
+    DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
+    tell(k, batches);
+    data_iter_free(batches);
+    dataset_free(train_data);
     return book_end();
 }

@@ -4,7 +4,7 @@
 #define RANK_DATA_H
 
 #include "common/comm/process_group.h"
-#include "chapters/06_data_parallel_and_ddp/loader.h"
+#include "chapters/06_data_parallel_and_ddp/sampler.h"
 
 typedef struct RankData {
     const Dataset *data;

@@ -1,7 +1,7 @@
 // # Exercise 1: which gradients travel together?
 //
-// Chapter 6, buckets.c: "Buckets lie between the two: some gradients
-// at a time." How large should they be?
+// Chapter 6: "A bucket is closed when it has *reached* its size." How large
+// should it be?
 //
 // Difficulty: ★★☆☆
 //
