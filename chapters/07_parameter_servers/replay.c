@@ -1,9 +1,8 @@
-// replay.c: a schedule, carried out.
+// replay.c: carries out a schedule.
 //
-// The schedule says who pulls and who pushes, and in which order. Between its pull and its push
-// each worker computes on its own queue, beside the others. What the events do to the parameters
-// depends on their order alone: so the same schedule gives the same bits, however fast the computer
-// is.
+// The schedule says who pulls and who pushes, and in which order. Between its pull and its push,
+// each worker computes on its own queue, beside the others. What happens to the parameters depends
+// only on the order of the events, however fast the computer is.
 #include "replay.h"
 
 #include "common/base/error.h"
@@ -13,19 +12,17 @@
 #include "common/tensor/random.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 // ## The data
 //
-// Minibatch number c is the same images whoever asks, and worker w has shard w of it. So a fast
-// worker that is at step 9 and a slow one at step 7 take shards of different minibatches, and no
-// image twice. (In the code the number of a step is called its *clock*, as in the papers.)
+// Minibatch number c has the same images whoever asks, and worker w has shard w of it. So a fast
+// worker at step 9 and a slow one at step 7 take shards of different minibatches, and no image
+// twice in an epoch. (In the code, the number of a step is called its *clock*, as in the papers.)
 
 int ps_rows(const PsLesson *l, int w) { return (int)equal_range(l->batch_size, l->W, w).count; }
 
-// The order of so many images in an epoch. The last one is kept, as the next step asks for it, too.
+// The order of `count` images in an epoch. The last one is kept, because the next step asks again.
 static const int *order_of(int count, uint64_t seed, long epoch) {
     static int *order, kept_count;
     static uint64_t kept_seed;
@@ -59,14 +56,13 @@ typedef struct Station {
     Worker worker;
     Tensor *X, *y; // on the host: its rows of the step
     Event loaded;  // they have been read
-    long based_on; // pushes that had been applied when it pulled
 } Station;
 
 typedef struct Floor {
     const PsLesson *lesson;
     Servers *servers;
     Station *stations;
-    Worker probe; // its parameters are those that are looked at
+    Worker probe; // its parameters are those whose accuracy is taken
     DataIter *test;
     PsResult result;
 } Floor;
@@ -84,108 +80,53 @@ static void station_free(Station *s) {
     tensor_free(s->y);
 }
 
-// Everything that was pushed by now is applied, the worker gets it, and begins to compute. In
-// rounds everything but the pushes of the round itself: somebody may have pulled, computed and
-// pushed while others still waited for the servers' links, and all are to begin with the same
-// parameters.
-static void pull(Floor *f, const Schedule *schedule, const Happening *e) {
+static void pull_and_compute(Floor *f, const Happening *e) {
     Station *s = &f->stations[e->worker];
     Device *device = s->worker.device;
-    servers_apply(f->servers, in_rounds(schedule->how) ? e->clock : ALL_CLOCKS);
+    Tensor *X, *y;
     servers_pull(f->servers, &s->worker);
-    s->based_on = f->servers->applied;
-    event_synchronize(s->loaded); // the rows of the step before have gone to the device
+    event_synchronize(s->loaded); // the rows of the previous step have gone to the device
     ps_load(f->lesson, e->clock, e->worker, s->X, s->y);
     begin_step(device);
-    Tensor *X, *y;
     split_batch(s->X, s->y, &device, 1, &X, &y);
     s->loaded = device_record(device);
     worker_gradients(&s->worker, X, y);
 }
 
-// A push is divided by the rows of the whole minibatch, also if a backup worker's part of it is
-// dropped: an image that is learned from counts as much in every discipline.
-static void push(Floor *f, const Happening *e) {
-    Station *s = &f->stations[e->worker];
-    Push push = {.clock = e->clock, .rows = f->lesson->batch_size, .based_on = s->based_on};
-    servers_push(f->servers, e->worker, &s->worker, push);
+static void carry_out(Floor *f, const Happening *e) {
+    Worker *worker = &f->stations[e->worker].worker;
+    if (e->kind == EVENT_PULL) pull_and_compute(f, e);
+    if (e->kind == EVENT_PUSH) servers_push(f->servers, e->worker, worker);
+    if (e->kind == EVENT_DROP) servers_drop(f->servers, worker);
+    f->result.seconds = e->time;
 }
 
 // ## The accuracy of what the servers hold
-//
-// To look must not change anything: what was pushed and not applied yet stays so.
 
-// All that the servers hold; free() it. A learning rate that is too large ends in numbers that are
-// none, and what is once NaN stays so: so it is found here, whenever it came.
-static float *params_now(Floor *f, double time) {
-    servers_pull(f->servers, &f->probe);
-    float *params = tensor_values(f->probe.params);
-    for (size_t i = 0; i < lenet_floats(); i++)
-        if (!isfinite(params[i]) && !f->lesson->may_diverge)
-            die("start again with a smaller --lr",
-                "parameter %zu of LeNet is not a number any more after %ld pushes, %.3g s "
-                "(modelled)",
-                i, f->servers->applied, time);
-    return params;
-}
-
-static void add_point(Floor *f, double time) {
+static void add_point(Floor *f) {
     PsResult *r = &f->result;
-    r->points = xgrow(r->points, (size_t)r->count + 1, sizeof *r->points);
-    free(params_now(f, time));
+    servers_pull(f->servers, &f->probe);
     double accuracy = evaluate_accuracy_gpu(lenet, f->probe.list, f->test, f->probe.device);
-    r->points[r->count++] = (PsPoint){f->servers->applied, time, accuracy};
-}
-
-// So many that there are `due`; but the last one comes at the end.
-static void add_points(Floor *f, long due, double time) {
-    while (f->result.count < due && f->result.count < f->lesson->points - 1) add_point(f, time);
+    r->points = xgrow(r->points, (size_t)r->count + 1, sizeof *r->points);
+    r->points[r->count++] = (PsPoint){f->servers->applied, r->seconds, accuracy};
 }
 
 // ## All of it
 
-static void carry_out(Floor *f, const Schedule *schedule, const Happening *e) {
-    switch (e->kind) {
-    case EVENT_PULL:
-        pull(f, schedule, e);
-        break;
-    case EVENT_PUSH:
-        push(f, e);
-        break;
-    case EVENT_DROP:
-        servers_drop(f->servers, &f->stations[e->worker].worker);
-        break;
-    case EVENT_LOST:
-        f->result.lost_worker = e->worker;
-        f->result.lost_clock = e->clock;
-        break;
-    }
-    f->result.seconds = e->time;
-}
-
-static void note_staleness(Floor *f) {
-    const Servers *v = f->servers;
-    PsResult *r = &f->result;
-    memcpy(r->staleness, v->staleness, sizeof r->staleness);
-    r->most_staleness = v->stale_most;
-    r->mean_staleness = v->applied > 0 ? (double)v->stale_sum / (double)v->applied : 0;
-    r->applied = v->applied;
-    r->dropped = v->dropped;
-}
-
-static void open_floor(Floor *f, const PsLesson *l) {
+static void open_floor(Floor *f, const PsLesson *l, Discipline how) {
     Device *devices[MAX_COMPUTING];
-    int k = l->W + l->S;
-    open_devices(devices, k); // the workers, then the servers
+    open_devices(devices, l->W + l->S); // the workers, then the servers
     f->lesson = l;
-    f->servers = servers_new(devices + l->W, l->S, l->W, l->seed, l->lr);
+    f->servers = servers_new(devices + l->W, l->S, l->W, l->seed);
+    f->servers->per_update = in_rounds(how) ? l->W - how.backup : 1;
+    f->servers->batch_size = l->batch_size;
+    f->servers->lr = l->lr;
     f->servers->lr_by_staleness = l->lr_by_staleness;
     if (l->start) servers_start_from(f->servers, l->start);
     f->stations = xcalloc((size_t)l->W, sizeof *f->stations);
     for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
     f->probe = worker_new(try_gpu(0), l->seed);
     f->test = data_iter_new(l->test_data, 256, false, 0);
-    f->result.lost_worker = -1;
 }
 
 static void close_floor(Floor *f) {
@@ -197,26 +138,22 @@ static void close_floor(Floor *f) {
     data_iter_free(f->test);
 }
 
-static long pushes_in(const Schedule *schedule) {
-    long pushes = 0;
-    for (int i = 0; i < schedule->count; i++) pushes += schedule->list[i].kind == EVENT_PUSH;
-    return pushes;
-}
-
 PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
     Floor *f = xcalloc(1, sizeof *f);
-    open_floor(f, l);
-    long all = pushes_in(schedule);
+    open_floor(f, l, schedule->how);
+    long all = schedule_events(schedule, EVENT_PUSH);
     for (int i = 0; i < schedule->count && !interrupted(); i++) {
-        const Happening *e = &schedule->list[i];
-        carry_out(f, schedule, e);
-        add_points(f, f->servers->applied * l->points / all, e->time);
+        carry_out(f, &schedule->list[i]);
+        long due = f->servers->applied * l->points / all;
+        while (f->result.count < due && f->result.count < l->points - 1) add_point(f);
     }
-    servers_apply(f->servers, ALL_CLOCKS);
-    if (!interrupted() && l->points > 0) add_point(f, f->result.seconds);
-    note_staleness(f);
+    if (!interrupted() && l->points > 0) add_point(f);
+    servers_pull(f->servers, &f->probe);
+    f->result.applied = f->servers->applied;
+    f->result.dropped = f->servers->dropped;
+    f->result.staleness = f->servers->staleness;
     f->result.n = lenet_floats();
-    f->result.params = params_now(f, f->result.seconds);
+    f->result.params = tensor_values(f->probe.params);
     close_floor(f);
     PsResult result = f->result;
     free(f);

@@ -1,4 +1,5 @@
-// replay.h: a training with parameter servers, event by event as a schedule has them, with values.
+// replay.h: a training with parameter servers, event by event as a schedule has them. The same
+// lesson and schedule give the same bits on every computer with the same kernels.
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -8,19 +9,19 @@
 
 typedef struct PsLesson {
     const Dataset *train_data, *test_data;
-    int W, S, batch_size; // batch_size: of all workers together in one step
-    float lr;
-    bool lr_by_staleness;
+    int W, S, batch_size; // batch_size: rows of a step, of all workers together
+    float lr;             // of a whole minibatch: a push counts lr/W
+    bool lr_by_staleness; // see Servers
     uint64_t seed;
-    bool may_diverge;   // then numbers that are none are a result, not an error
-    int points;         // so often the accuracy is taken, when as many pushes more were applied
-    const float *start; // lenet_floats() parameters to start from; NULL: lenet_init(seed)'s
+    int points;         // how often the accuracy is taken, after equal numbers of pushes
+    const float *start; // lenet_floats() parameters to start from. NULL: lenet_init(seed)
 } PsLesson;
 
-// How many rows shard w of a minibatch has; and those of minibatch number `clock`, put into X and y
-// on the host. All workers take from one order of the images, another one in each epoch, by the
-// seed. Rows that do not fill a minibatch at the end of an epoch are left out.
+// How many rows shard w of a minibatch has.
 int ps_rows(const PsLesson *lesson, int w);
+// Puts shard w of minibatch number `clock` into X and y on the host. All workers take their shards
+// from one order of the images, which depends on the seed, with another order in each epoch. Rows
+// that do not fill a minibatch at the end of an epoch are left out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
 typedef struct PsPoint {
@@ -31,17 +32,15 @@ typedef struct PsPoint {
 
 typedef struct PsResult {
     int count;
-    PsPoint *points;
-    long applied, dropped, lost_worker, lost_clock; // lost_worker: the last one, -1: none
-    double seconds;                                 // modelled, of all
-    double mean_staleness;
-    long most_staleness, staleness[MOST_STALE + 1];
-    float *params; // at the end
+    PsPoint *points; // the last one at the end
+    long applied, dropped;
+    double seconds; // modelled
+    Staleness staleness;
+    float *params; // at the end; NAN or infinite if the learning rate was too large
     size_t n;
 } PsResult;
 
-// For ps_result_free(). Once interrupted() it stops. die()s if it comes to numbers that are none:
-// the learning rate is too large.
+// For ps_result_free(). It stops once interrupted().
 PsResult ps_replay(const PsLesson *lesson, const Schedule *schedule);
 void ps_result_free(PsResult *result);
 

@@ -1,8 +1,4 @@
 // towers.c: variables on the CPU, a tower on each device.
-//
-// A *tower* is a copy of the model on one device. All towers share their variables, which are not
-// on any of the devices: they are on the CPU, which combines the gradients and applies them. In
-// each step all variables go to all towers, and all gradients come back.
 #include "towers.h"
 
 #include "common/base/error.h"
@@ -12,19 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-// ## Combining
-//
-// The text's function, in C. (It filters out gradients that are None; here there are none of
-// those.)
-//
-// ```python
-// for i in range(len(filtered_grads[0])):
-//     grads = [filtered_grads[t][i] for t in range(len(filtered_grads))]
-//     grad = tf.stack([x[0] for x in grads], 0)
-//     grad = tf.reduce_sum(grad, 0)
-//     final_grads.append((grad, filtered_grads[0][i][1],))
-// ```
 
 void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
                        int num_vars, GradAndVar final_grads[]) {
@@ -37,11 +20,8 @@ void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_
     }
 }
 
-// ## The variables
-//
-// They are in the host's own memory, also where devices are GPUs. What is computed there is done by
-// a CPU device that stands for the host's processor.
-
+// The variables are in the host's own memory, even if the devices are GPUs. A CPU device that stands
+// for the host's processor updates them.
 Towers *towers_new(Device *const devices[], int k, uint64_t seed, Combine combine, bool adam) {
     Towers *t = xcalloc(1, sizeof *t);
     *t = (Towers){.k = k, .cpu = cpu_device(k), .combine = combine};
@@ -75,10 +55,8 @@ static void send_variables(Towers *t) {
         for (int p = 0; p < LENET_PARAMS; p++) tensor_copy(t->towers[i].list[p], t->vars[p]);
 }
 
-// ## A step
-
 // The gradient of the mean over the tower's rows: tf.losses.softmax_cross_entropy.
-void tower_gradients(Worker *tower, Tensor *X, Tensor *y) {
+static void tower_gradients(Worker *tower, Tensor *X, Tensor *y) {
     worker_gradients(tower, X, y);
     if (X->shape[0] > 0)
         launch(tower->device, scale, .x = tower->grads->data, .factor = 1 / (float)X->shape[0],
@@ -126,5 +104,3 @@ void towers_step(Towers *t, const Tensor *X, const Tensor *y, float lr) {
     combine_gradients(t->cpu, tower_grads, t->k, LENET_PARAMS, final_grads);
     apply_gradients(t, lr);
 }
-
-size_t towers_bytes_per_step(int k) { return 2 * (size_t)k * lenet_floats() * sizeof(float); }

@@ -1,6 +1,6 @@
-// towers.h: the way of TensorFlow 1: variables on the CPU, a copy of the model on each device, and
-// one place where gradients are combined. Source: the text's sections 1 to 3 of "Making full use of
-// a machine with several GPUs"; TensorFlow's cifar10_multi_gpu_train.py.
+// towers.h: TensorFlow 1's way to use several GPUs: variables on the CPU, a copy of the model on
+// each device, and one place where gradients are combined. Source: the article
+// "distributed-training-part-1", and TensorFlow's cifar10_multi_gpu_train.py.
 #ifndef TOWERS_H
 #define TOWERS_H
 
@@ -12,14 +12,13 @@ typedef struct GradAndVar {
     Tensor *grad, *var;
 } GradAndVar;
 
-// The text's combine_gradients(tower_grads): for each variable, the sum of its gradients over all
-// towers. tower_grads[t] is the list of tower t. `device` computes it and all grads are in its
-// memory; sums are put into final_grads[v].grad. (In this chapter that is a CPU device, and the
-// host's memory.) Enqueued.
+// The article's combine_gradients(tower_grads): for each variable, the sum of its gradients over all
+// towers. tower_grads[t] is the list of tower t. `device`, which has all grads in its memory,
+// computes the sums and puts them into final_grads[v].grad. Enqueued.
 void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
                        int num_vars, GradAndVar final_grads[]);
 
-typedef enum { TOWERS_SUM, TOWERS_MEAN } Combine; // the text's; that of TensorFlow's example
+typedef enum { TOWERS_SUM, TOWERS_MEAN } Combine; // the article; TensorFlow's example
 
 typedef struct Towers {
     int k;
@@ -38,12 +37,5 @@ void towers_free(Towers *towers);
 // One step on a minibatch on the host: split, variables to all towers, the gradient of the mean
 // loss of each tower's rows, back to the CPU, combined, applied. Waits.
 void towers_step(Towers *towers, const Tensor *X, const Tensor *y, float lr);
-
-// A tower's part of that: adds the gradient of the mean loss of its rows, X and y on its device, to
-// tower->grads. Enqueued.
-void tower_gradients(Worker *tower, Tensor *X, Tensor *y);
-
-// Bytes to and from the host in a step, but for the minibatch: 2 k P.
-size_t towers_bytes_per_step(int k);
 
 #endif

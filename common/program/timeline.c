@@ -121,14 +121,15 @@ static void draw_columns(Picture *p, int y, const Lane *lane, const Axis *axis) 
 }
 
 // In the SVG.
-static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
-    char *idle = xprintf("%s: idle", device_name(lane->device));
+static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level,
+                      const char *where) {
+    char *idle = xprintf("%s: idle", where);
     sheet_bar(sheet, axis->left, axis_at(axis, axis->end), y, LANE, IDLE, idle);
     free(idle);
     Bar *bars;
     int n = bars_of(lane, axis, level, &bars);
     for (int i = 0; i < n; i++) {
-        char *title = bar_title(&bars[i], axis);
+        char *title = bar_title(&bars[i], axis, where);
         sheet_bar(sheet, bars[i].left, bars[i].right, y, LANE, KINDS[bars[i].kind].color, title);
         free(title);
     }
@@ -225,11 +226,12 @@ static Detail most_detail(const Row rows[], int n) {
 enum { NAME = 26 }; // height of a lane's name
 
 // Where no queue communicates, the device's name is enough: "cpu:0", or "device 0" on another
-// machine, whose devices are not ours. free() it.
+// machine, whose devices are not ours. A timeline may call its lanes otherwise. free() it.
 static char *name_of_lane(const Row *row, int l) {
     for (int i = 0; i < row->n; i++)
         if (row->lanes[i].communicates) return lane_name(&row->lanes[l]);
     const char *name = device_name(row->lanes[l].device), *number = strchr(name, ':');
+    if (row->t->lane) return xprintf("%s %d", row->t->lane, device_id(row->lanes[l].device));
     return row->t->set.modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
 }
 
@@ -246,10 +248,11 @@ static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
     for (int l = 0; l < row->n; l++, y += LANE + GAP) {
         char *name = name_of_lane(row, l);
         sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
-        free(name);
         draw_columns(&sheet->png, y, &row->lanes[l], &row->axis);
-        draw_bars(sheet, y, &row->lanes[l], &row->axis, detail.level);
+        draw_bars(sheet, y, &row->lanes[l], &row->axis, detail.level,
+                  row->t->lane ? name : device_name(row->lanes[l].device));
         draw_pieces(sheet, y, &row->lanes[l], &row->axis, detail.narrowest);
+        free(name);
     }
 }
 

@@ -1,0 +1,176 @@
+// checks.c: see behind.h.
+#include "behind.h"
+
+#include "common/book.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/get_params.h"
+#include "../asynchronous.h"
+#include "../towers.h"
+
+// A whole minibatch, on the host.
+typedef struct Whole {
+    Tensor *X, *y;
+} Whole;
+
+static Whole whole_new(const PsLesson *l) {
+    return (Whole){tensor_new(host(), l->batch_size, 1, l->train_data->rows, l->train_data->cols),
+                   tensor_new(host(), l->batch_size)};
+}
+
+static void whole_load(const PsLesson *l, long clock, Whole *whole) {
+    PsLesson alone = *l;
+    alone.W = 1;
+    ps_load(&alone, clock, 0, whole->X, whole->y);
+}
+
+static void whole_free(Whole *whole) {
+    tensor_free(whole->X);
+    tensor_free(whole->y);
+}
+
+// ---- synchronous -------------------------------------------------------------------------------
+
+static float *trained_by_chapter_4(const PsLesson *l, int steps, size_t *n) {
+    Device *devices[MAX_COMPUTING];
+    Tensor *start[LENET_PARAMS], *device_params[MAX_COMPUTING][LENET_PARAMS], *losses[MAX_DEVICES];
+    Whole whole = whole_new(l);
+    open_devices(devices, l->W);
+    choose_allreduce("star");
+    lenet_init(start, l->seed);
+    for (int w = 0; w < l->W; w++) get_params(start, LENET_PARAMS, devices[w], device_params[w]);
+    for (int step = 0; step < steps; step++) {
+        whole_load(l, step, &whole);
+        train_batch(whole.X, whole.y, device_params, devices, l->W, l->lr, losses);
+        synchronize_all();
+    }
+    float *params = values_of_all(device_params[0], LENET_PARAMS, n);
+    for (int w = 0; w < l->W; w++) free_params(device_params[w], LENET_PARAMS);
+    free_params(start, LENET_PARAMS);
+    whole_free(&whole);
+    return params;
+}
+
+void show_synchronous(const PsLesson *lesson, int steps) {
+    PsLesson l = *lesson;
+    double slow[MOST_WORKERS];
+    size_t n;
+    l.points = 0;
+    for (int w = 0; w < l.W; w++) slow[w] = 1;
+    // Transfers take as long as the computation, so some push before others have pulled.
+    Pace pace = {.W = l.W, .compute = 1, .transfer = 1, .busy = 1, .slow = slow, .jitter = 0.5};
+    pace.seed = l.seed;
+    Schedule schedule = schedule_make(&pace, (Discipline){0, 0}, steps);
+    PsResult r = ps_replay(&l, &schedule);
+    float *expected = trained_by_chapter_4(&l, steps, &n);
+    bool equal = n == r.n && memcmp(expected, r.params, n * sizeof *expected) == 0;
+    say("\n%d synchronous steps, %d workers, %d servers: %s parameters, %s chapter 4's on %d "
+        "devices",
+        steps, l.W, l.S, grouped(n).text, equal ? "bit-identical to" : "not", l.W);
+    CHECK(equal, "synchronous training is chapter 4's");
+    free(expected);
+    ps_result_free(&r);
+    schedule_free(&schedule);
+}
+
+// ---- for real ----------------------------------------------------------------------------------
+
+// Each push takes 1/1024 from every parameter, for which floats have room. So a number that is not
+// the number of pushes over 1024 was given a push twice, or not at all.
+static AsyncResult run_with_ones(const PsLesson *lesson, bool careless, long *wrong) {
+    PsLesson l = *lesson;
+    AsyncOptions options = {.clocks = 16, .ones = true, .careless = careless};
+    l.lr = (float)l.batch_size / 1024;
+    l.test_data = NULL;
+    AsyncResult r = async_run(&l, &options);
+    *wrong = 0;
+    for (size_t i = 0; i < lenet_floats(); i++) *wrong += r.params[i] != -(float)r.pushes / 1024;
+    return r;
+}
+
+void check_ones(const PsLesson *lesson) {
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("gradients are 1", 28), WHOLE("pushes"), WHOLE("wrong parameters"),
+                    WHOLE("pulls"), WHOLE("torn"));
+    for (int careless = 0; careless < 2; careless++) {
+        long wrong;
+        AsyncResult r = run_with_ones(lesson, careless, &wrong);
+        if (interrupted()) return;
+        table_text(&t, careless ? "lock released in mid-pull" : "lock held for a visit");
+        table_numbers(&t, (double)r.pushes, (double)wrong, (double)r.pulls, (double)r.torn);
+        CHECK(wrong == 0 && (careless || r.torn == 0),
+              "every push is applied once, and pulled as a whole");
+        async_result_free(&r);
+    }
+}
+
+void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks) {
+    PsLesson l = *lesson;
+    float *start = scaled_params(l.seed);
+    l.start = start;
+    AsyncResult r = async_run(&l, &(AsyncOptions){.clocks = clocks, .slow = pace->slow});
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("asynchronous, for real", 22), WHOLE("pushes"), FIXED("stale", 2),
+                    WHOLE("max"), FIXED("accuracy", 3));
+    table_text(&t, "%d workers", l.W);
+    table_numbers(&t, (double)r.pushes, staleness_mean(&r.staleness), (double)r.staleness.most,
+                  r.accuracy);
+    long sum = 0;
+    for (int s = 0; s < l.S; s++) sum += r.applied[s];
+    CHECK(interrupted() || sum == r.pulls, "each push is applied at each server");
+    free(start);
+    async_result_free(&r);
+}
+
+// ---- towers ------------------------------------------------------------------------------------
+
+// What some steps of towers have changed, all variables one after the other; free() it.
+static float *learned_by_towers(const PsLesson *l, int k, int steps, Combine combine, bool adam,
+                                float lr, size_t *n) {
+    Device *devices[MAX_COMPUTING];
+    Whole whole = whole_new(l);
+    open_devices(devices, k);
+    Towers *t = towers_new(devices, k, l->seed, combine, adam);
+    float *before = values_of_all(t->vars, LENET_PARAMS, n);
+    for (int step = 0; step < steps; step++) {
+        whole_load(l, step, &whole);
+        towers_step(t, whole.X, whole.y, lr);
+    }
+    float *after = values_of_all(t->vars, LENET_PARAMS, n);
+    for (size_t i = 0; i < *n; i++) after[i] -= before[i];
+    free(before);
+    towers_free(t);
+    whole_free(&whole);
+    return after;
+}
+
+// How far k towers went in the direction in which one tower went; 1: as far.
+static double add_towers(Table *t, const PsLesson *l, const char *name, int k, int steps,
+                         Combine combine, bool adam) {
+    size_t n;
+    float lr = adam ? 1e-3f : l->lr;
+    float *one = learned_by_towers(l, 1, steps, TOWERS_SUM, adam, lr, &n);
+    float *many = learned_by_towers(l, k, steps, combine, adam, lr, &n);
+    double product = 0, square = 0;
+    for (size_t i = 0; i < n; i++) {
+        product += (double)one[i] * (double)many[i];
+        square += (double)one[i] * (double)one[i];
+    }
+    free(one);
+    free(many);
+    table_text(t, "%s", name);
+    table_numbers(t, steps, product / square);
+    return product / square;
+}
+
+void show_towers(const PsLesson *l) {
+    enum { K = 4 };
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("4 towers beside one", 20), WHOLE("steps"), FIXED("moved", 3));
+    double sum = add_towers(&t, l, "SGD, sum", K, 1, TOWERS_SUM, false);
+    double mean = add_towers(&t, l, "SGD, mean", K, 1, TOWERS_MEAN, false);
+    double adam = add_towers(&t, l, "Adam, sum", K, 5, TOWERS_SUM, true);
+    add_towers(&t, l, "Adam, mean", K, 5, TOWERS_MEAN, true);
+    if (l->batch_size % K != 0) return; // a mean of the towers' means is then not the mean
+    CHECK(fabs(sum - K) < 1e-3 * K && fabs(mean - 1) < 1e-3, "a sum of k means is k times the mean");
+    CHECK(fabs(adam - 1) < 0.2, "Adam divides by the size of the gradient");
+}

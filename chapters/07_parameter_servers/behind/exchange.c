@@ -1,0 +1,182 @@
+// exchange.c: see behind.h.
+#include "behind.h"
+
+#include "common/book.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
+
+// ---- all workers push and pull at the same time ------------------------------------------------
+
+// If all workers sent to server 0 first, the other servers would have to wait. So server s begins
+// with worker s W/S, and continues with the next ones.
+static void push_all(Servers *v, Worker workers[]) {
+    Event ready[MOST_WORKERS];
+    for (int w = 0; w < v->W; w++) ready[w] = device_record(workers[w].device);
+    for (int turn = 0; turn < v->W; turn++)
+        for (int s = 0; s < v->S; s++) {
+            int w = (s * v->W / v->S + turn) % v->W;
+            device_copy_after(ready[w], v->devices[s], v->received[s][w]->data,
+                              workers[w].grads->data + v->keys[s].first,
+                              tensor_bytes(v->received[s][w]));
+        }
+    for (int w = 0; w < v->W; w++) v->waits[w] = true;
+}
+
+static void pull_all(Servers *v, Worker workers[]) {
+    Event updated[MOST_SERVERS];
+    for (int s = 0; s < v->S; s++) updated[s] = device_record(v->devices[s]);
+    for (int turn = 0; turn < v->S; turn++)
+        for (int w = 0; w < v->W; w++) {
+            int s = (w * v->S / v->W + turn) % v->S;
+            device_copy_after(updated[s], workers[w].device,
+                              workers[w].params->data + v->keys[s].first, v->params[s]->data,
+                              tensor_bytes(v->params[s]));
+        }
+}
+
+static void exchange(Servers *v, Worker workers[]) {
+    push_all(v, workers);
+    servers_update(v);
+    pull_all(v, workers);
+}
+
+// ---- bytes -------------------------------------------------------------------------------------
+
+static void add_bytes(Table *t, const char *who, size_t bytes, const char *formula) {
+    table_text(t, "%s", who);
+    table_numbers(t, (double)bytes);
+    table_text(t, "%s", formula);
+}
+
+static size_t sent_and_received(const Device *device, Device *const others[], int n) {
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        if (others[i] != device)
+            bytes += ledger_bytes(device, others[i]) + ledger_bytes(others[i], device);
+    return bytes;
+}
+
+// Counted: what device `who` of W workers and then S servers sends and receives, or, with `shared`,
+// of W devices that are both.
+static size_t counted_bytes(int W, int S, bool shared, int who) {
+    Device *devices[MAX_COMPUTING];
+    Worker workers[MOST_WORKERS];
+    int n = shared ? W : W + S;
+    open_devices(devices, n);
+    Servers *v = servers_new(shared ? devices : devices + W, S, W, 1);
+    for (int w = 0; w < W; w++) workers[w] = worker_new(devices[w], 1);
+    ledger_reset();
+    exchange(v, workers);
+    synchronize_all();
+    size_t bytes = sent_and_received(devices[who], devices, n);
+    for (int w = 0; w < W; w++) worker_free(&workers[w]);
+    servers_free(v);
+    return bytes;
+}
+
+void show_bytes(const PsLesson *l) {
+    size_t P = lenet_floats() * sizeof(float), W = (size_t)l->W, S = (size_t)l->S;
+    size_t range = (size_t)equal_range((long)lenet_floats(), l->S, 0).count * sizeof(float);
+    size_t own = (size_t)equal_range((long)lenet_floats(), l->W, 0).count * sizeof(float);
+    Traffic ring = allreduce_bytes(&allreduces[2], lenet_floats(), l->W, 0);
+    char *servers = xprintf("one of %zu server%s", S, S > 1 ? "s" : "");
+    CHECK(counted_bytes(l->W, l->S, false, 0) == 2 * P, "a worker's bytes");
+    CHECK(counted_bytes(l->W, 1, false, l->W) == 2 * W * P, "the bytes of one server");
+    CHECK(counted_bytes(l->W, l->S, false, l->W) == 2 * W * range, "the bytes of a server");
+    CHECK(counted_bytes(l->W, l->W, true, 0) == 2 * (P - own + (W - 1) * own), "shared bytes");
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("sends and receives", 31), WHOLE("bytes", .width = 9),
+                    WORDS("formula", 12));
+    add_bytes(&t, "a worker", 2 * P, "2 P");
+    add_bytes(&t, "one server, or a host of towers", 2 * W * P, "2 W P");
+    if (S > 1) add_bytes(&t, servers, 2 * W * range, "2 W P/S");
+    if (W > 1) add_bytes(&t, "device 0 of a star", 2 * (W - 1) * P, "2 (W-1) P");
+    if (W > 1) add_bytes(&t, "a device of a ring", ring.sent + ring.received, "4 (W-1)/W P");
+    free(servers);
+}
+
+// ---- modelled push and pull --------------------------------------------------------------------
+
+static double servers_exchange_seconds(const Machine *machine, int W, int S) {
+    ModelledRun run = {.machine = machine, .k = W + S};
+    Worker workers[MOST_WORKERS];
+    modelled_begin(&run);
+    Servers *v = servers_new(run.devices + W, S, W, 1);
+    for (int w = 0; w < W; w++) workers[w] = worker_new(run.devices[w], 1);
+    while (modelled_run(&run)) exchange(v, workers);
+    for (int w = 0; w < W; w++) worker_free(&workers[w]);
+    servers_free(v);
+    modelled_end(&run);
+    return run.seconds;
+}
+
+static double ring_seconds(const Machine *machine, int W) {
+    ModelledRun run = {.machine = machine, .k = W};
+    Tensor *data[MOST_WORKERS];
+    modelled_begin(&run);
+    for (int w = 0; w < W; w++) {
+        data[w] = tensor_new(run.devices[w], (int)lenet_floats());
+        begin_step(data[w]->device);
+    }
+    while (modelled_run(&run)) allreduce_ring(data, W);
+    for (int w = 0; w < W; w++) tensor_free(data[w]);
+    modelled_end(&run);
+    return run.seconds;
+}
+
+static Link network_of(const Machine *machine) {
+    return machine_route(machine, 0, machine->cards > 0 ? machine->devices : 1).link;
+}
+
+static void add_exchange(Table *t, const Machine *machine, int W, int S) {
+    double P = (double)lenet_floats() * sizeof(float), B = network_of(machine).bandwidth;
+    table_text(t, "%s", machine->name);
+    table_numbers(t, W, S, servers_exchange_seconds(machine, W, S),
+                  2 * fmax(P / B, W * P / (S * B)), W > 1 ? ring_seconds(machine, W) : NAN);
+}
+
+void draw_exchanges(void) {
+    const Machine *machine = machine_find("laptops-1gbe");
+    const char *csv = book_csv("_exchange.csv"), *png = book_output("_exchange.png");
+    OutputFile out = output_open(csv);
+    Table t = TABLE(out.stream, {.csv = "machine"}, {.csv = "workers"}, {.csv = "servers"},
+                    {.csv = "seconds"}, {.csv = "bound"}, {.csv = "ring"});
+    for (int share = 0; share < 3; share++)
+        for (int W = 1; W <= 16; W *= 2) {
+            int S = share == 0 ? 1 : share == 1 ? W / 2 : W;
+            if (S >= 1 && (share == 0 || S > 1)) add_exchange(&t, machine, W, S);
+        }
+    output_close(&out);
+    plot_draw(png, "parameter_servers.gp", csv);
+}
+
+// ---- the pace of workers -----------------------------------------------------------------------
+
+static double compute_seconds(const Machine *machine, const PsLesson *l) {
+    ModelledRun run = {.machine = machine, .k = 1, .warm_up = 1};
+    const Tensor X = {.ndim = 4, .shape = {ps_rows(l, 0), 1, 28, 28}, .device = host()};
+    const Tensor y = {.ndim = 1, .shape = {ps_rows(l, 0)}, .device = host()};
+    modelled_begin(&run);
+    Worker worker = worker_new(run.devices[0], 1);
+    while (modelled_run(&run)) {
+        Tensor *X_there, *y_there;
+        begin_step(run.devices[0]);
+        split_batch(&X, &y, run.devices, 1, &X_there, &y_there);
+        worker_gradients(&worker, X_there, y_there);
+    }
+    worker_free(&worker);
+    modelled_end(&run);
+    return run.seconds;
+}
+
+Pace pace_on(const Machine *machine, const PsLesson *l, double slow[]) {
+    Link link = network_of(machine);
+    double P = (double)lenet_floats() * sizeof(float);
+    return (Pace){.W = l->W,
+                  .compute = compute_seconds(machine, l),
+                  .slow = slow,
+                  .jitter = 0.1,
+                  .busy = P / (l->S * link.bandwidth),
+                  .transfer = link.latency + P / link.bandwidth,
+                  .seed = l->seed};
+}
