@@ -12,7 +12,7 @@ typedef struct Timeline {
     char *title;
     SpanSet set;
     double start, end;
-    bool own_scale; // it begins a new scale, which the timelines after it share
+    bool own_scale;   // it begins a new scale, which the timelines after it share
     const char *lane; // what a lane is called, "worker". NULL: as its device
 } Timeline;
 
