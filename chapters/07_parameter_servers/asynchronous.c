@@ -31,13 +31,13 @@ typedef struct Runner {
     Run *run;
     int number;
     Worker worker;
-    Tensor *grads, *params;      // on the host: what it pushes, and what it pulls
+    Tensor *grads, *params;        // on the host: what it pushes, and what it pulls
     Tensor *X[STAGES], *y[STAGES]; // on the host
-    Event read[STAGES];          // the rows have gone to the device
-    long enqueued;               // steps
-    _Atomic long pushed;         // steps that have been pushed
-    long based_on[MOST_SERVERS]; // versions that it pulled
-    Staleness staleness;         // of its pushes; read when everything is done
+    Event read[STAGES];            // the rows have gone to the device
+    long enqueued;                 // steps
+    _Atomic long pushed;           // steps that have been pushed
+    long based_on[MOST_SERVERS];   // versions that it pulled
+    Staleness staleness;           // of its pushes; read when everything is done
     long torn;
 } Runner;
 

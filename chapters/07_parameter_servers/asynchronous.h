@@ -15,10 +15,10 @@ typedef struct AsyncOptions {
 typedef struct AsyncResult {
     long pushes;                // by the workers,
     long applied[MOST_SERVERS]; // and at each server
-    long pulls, torn;   // at all servers; torn: with half an update (`ones` only)
+    long pulls, torn;           // at all servers; torn: with half an update (`ones` only)
     Staleness staleness;
-    double accuracy;    // NAN without test data
-    float *params;      // at the end, lenet_floats() of them
+    double accuracy; // NAN without test data
+    float *params;   // at the end, lenet_floats() of them
 } AsyncResult;
 
 // For async_result_free(). It stops once interrupted().

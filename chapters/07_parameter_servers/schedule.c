@@ -89,9 +89,10 @@ static double computing(const World *v, int w) {
     const Pace *p = v->pace;
     uint32_t pace = STREAM_PACE + (uint32_t)w, stalls = STREAM_STALLS + (uint32_t)w;
     uint64_t step = (uint64_t)v->lives[w].pushes;
-    double seconds = p->compute * p->slow[w] *
-                     (1 + p->jitter * (2 * random_uniform(p->seed, pace, step) - 1));
-    return random_uniform(p->seed, stalls, step) < p->odds ? p->stall * seconds : seconds;
+    double seconds =
+        p->compute * p->slow[w] * (1 + p->jitter * (2 * random_uniform(p->seed, pace, step) - 1));
+    bool stalled = p->odds > 0 && random_uniform(p->seed, stalls, step) < p->odds;
+    return stalled ? p->stall * seconds : seconds;
 }
 
 // ## What happens when

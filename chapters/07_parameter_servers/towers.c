@@ -20,8 +20,8 @@ void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_
     }
 }
 
-// The variables are in the host's own memory, even if the devices are GPUs. A CPU device that stands
-// for the host's processor updates them.
+// The variables are in the host's own memory, even if the devices are GPUs. A CPU device that
+// stands for the host's processor updates them.
 Towers *towers_new(Device *const devices[], int k, uint64_t seed, Combine combine, bool adam) {
     Towers *t = xcalloc(1, sizeof *t);
     *t = (Towers){.k = k, .cpu = cpu_device(k), .combine = combine};

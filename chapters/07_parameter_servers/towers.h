@@ -12,8 +12,8 @@ typedef struct GradAndVar {
     Tensor *grad, *var;
 } GradAndVar;
 
-// The article's combine_gradients(tower_grads): for each variable, the sum of its gradients over all
-// towers. tower_grads[t] is the list of tower t. `device`, which has all grads in its memory,
+// The article's combine_gradients(tower_grads): for each variable, the sum of its gradients over
+// all towers. tower_grads[t] is the list of tower t. `device`, which has all grads in its memory,
 // computes the sums and puts them into final_grads[v].grad. Enqueued.
 void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
                        int num_vars, GradAndVar final_grads[]);

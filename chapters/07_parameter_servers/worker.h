@@ -25,8 +25,8 @@ void worker_free(Worker *worker);
 Tensor *worker_gradients(Worker *worker, Tensor *X, Tensor *y);
 
 // Parameters from which LeNet learns in its first steps, without chapter 4's plateau: the numbers
-// of lenet_init(seed), scaled so that what passes through the layers keeps its size. (He and others,
-// "Delving deep into rectifiers", ICCV 2015.) free() them.
+// of lenet_init(seed), scaled so that what passes through the layers keeps its size. (He and
+// others, "Delving deep into rectifiers", ICCV 2015.) free() them.
 float *scaled_params(uint64_t seed);
 
 #endif

@@ -72,8 +72,8 @@ void model_schedule(const Pace *pace, Discipline how, long clocks, const char *c
 // Some synchronous steps with servers, next to chapter 4's train_batch() on as many devices. CHECKs
 // that they are equal to the bit.
 void show_synchronous(const PsLesson *lesson, int steps);
-// Gradients that are all 1: how many parameters are wrong, and how many pulls were torn, with a lock
-// and with the planted mistake. CHECKs that with the lock nothing is.
+// Gradients that are all 1: how many parameters are wrong, and how many pulls were torn, with a
+// lock and with the planted mistake. CHECKs that with the lock nothing is.
 void check_ones(const PsLesson *lesson);
 // An asynchronous training without a schedule: a table.
 void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks);

@@ -171,6 +171,7 @@ void show_towers(const PsLesson *l) {
     double adam = add_towers(&t, l, "Adam, sum", K, 5, TOWERS_SUM, true);
     add_towers(&t, l, "Adam, mean", K, 5, TOWERS_MEAN, true);
     if (l->batch_size % K != 0) return; // a mean of the towers' means is then not the mean
-    CHECK(fabs(sum - K) < 1e-3 * K && fabs(mean - 1) < 1e-3, "a sum of k means is k times the mean");
+    CHECK(fabs(sum - K) < 1e-3 * K && fabs(mean - 1) < 1e-3,
+          "a sum of k means is k times the mean");
     CHECK(fabs(adam - 1) < 0.2, "Adam divides by the size of the gradient");
 }

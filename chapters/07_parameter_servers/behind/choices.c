@@ -23,8 +23,7 @@ const Flag choice_flags[] = {
     {"staleness-lr", FLAG_ON, &choices.staleness_lr,
      .help = "a push that missed T > 1 others counts 1/T"},
     {"real", FLAG_ON, &choices.real, .help = "only train asynchronously, without a schedule"},
-    {"schedule", FLAG_ON, &choices.schedule,
-     .help = "only model who waits for whom (CSV and SVG)"},
+    {"schedule", FLAG_ON, &choices.schedule, .help = "only model who waits for whom (CSV and SVG)"},
     {0},
 };
 

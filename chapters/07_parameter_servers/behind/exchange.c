@@ -75,23 +75,25 @@ static size_t counted_bytes(int W, int S, bool shared, int who) {
 }
 
 void show_bytes(const PsLesson *l) {
-    size_t P = lenet_floats() * sizeof(float), W = (size_t)l->W, S = (size_t)l->S;
-    size_t range = (size_t)equal_range((long)lenet_floats(), l->S, 0).count * sizeof(float);
-    size_t own = (size_t)equal_range((long)lenet_floats(), l->W, 0).count * sizeof(float);
-    Traffic ring = allreduce_bytes(&allreduces[2], lenet_floats(), l->W, 0);
+    size_t n = lenet_floats(), P = n * sizeof(float), W = (size_t)l->W, S = (size_t)l->S;
+    size_t range = (size_t)equal_range((long)n, l->S, 0).count * sizeof(float);
+    size_t own = (size_t)equal_range((long)n, l->W, 0).count * sizeof(float);
+    size_t in_one = 2 * (P - own + (W - 1) * own);
+    Traffic ring = allreduce_bytes(&allreduces[2], n, l->W, 0);
     char *servers = xprintf("one of %zu server%s", S, S > 1 ? "s" : "");
     CHECK(counted_bytes(l->W, l->S, false, 0) == 2 * P, "a worker's bytes");
     CHECK(counted_bytes(l->W, 1, false, l->W) == 2 * W * P, "the bytes of one server");
     CHECK(counted_bytes(l->W, l->S, false, l->W) == 2 * W * range, "the bytes of a server");
-    CHECK(counted_bytes(l->W, l->W, true, 0) == 2 * (P - own + (W - 1) * own), "shared bytes");
+    CHECK(counted_bytes(l->W, l->W, true, 0) == in_one, "the bytes of both in one");
+    CHECK(n % W != 0 || ring.sent + ring.received == in_one, "the bytes of a ring");
     printf("\n");
     Table t = TABLE(NULL, WORDS("sends and receives", 31), WHOLE("bytes", .width = 9),
-                    WORDS("formula", 12));
+                    WORDS("formula", 26));
     add_bytes(&t, "a worker", 2 * P, "2 P");
     add_bytes(&t, "one server, or a host of towers", 2 * W * P, "2 W P");
     if (S > 1) add_bytes(&t, servers, 2 * W * range, "2 W P/S");
-    if (W > 1) add_bytes(&t, "device 0 of a star", 2 * (W - 1) * P, "2 (W-1) P");
-    if (W > 1) add_bytes(&t, "a device of a ring", ring.sent + ring.received, "4 (W-1)/W P");
+    add_bytes(&t, "device 0 of a star", 2 * (W - 1) * P, "2 (W-1) P");
+    add_bytes(&t, "worker and server in one", in_one, "4 (W-1)/W P, as in a ring");
     free(servers);
 }
 

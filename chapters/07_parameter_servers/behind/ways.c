@@ -29,23 +29,17 @@ static Staleness staleness_of(const Schedule *s) {
     return all;
 }
 
-// Means over the seeds, as the trainings have them; `most` is the greatest of all.
+// Of one schedule: the one of the first seed.
 typedef struct Times {
     double seconds, taken, dropped, stale, most;
 } Times;
 
 static Times times_of(const Pace *pace, Discipline how, long clocks) {
-    Times t = {.seconds = 0};
-    for (int i = 0; i < NUM_SEEDS; i++) {
-        Schedule s = schedule_of(pace, how, clocks, pace->seed + (uint64_t)i);
-        Staleness stale = staleness_of(&s);
-        t.seconds += schedule_seconds(&s) / NUM_SEEDS;
-        t.taken += (double)schedule_events(&s, EVENT_PUSH) / NUM_SEEDS;
-        t.dropped += (double)schedule_events(&s, EVENT_DROP) / NUM_SEEDS;
-        t.stale += staleness_mean(&stale) / NUM_SEEDS;
-        t.most = fmax(t.most, (double)stale.most);
-        schedule_free(&s);
-    }
+    Schedule s = schedule_of(pace, how, clocks, pace->seed);
+    Staleness stale = staleness_of(&s);
+    Times t = {schedule_seconds(&s), (double)schedule_events(&s, EVENT_PUSH),
+               (double)schedule_events(&s, EVENT_DROP), staleness_mean(&stale), (double)stale.most};
+    schedule_free(&s);
     return t;
 }
 
@@ -259,17 +253,14 @@ static void write_points(const char *path, const Way trained[], int n, const Pac
                     {.csv = "lr"}, {.csv = "batch"});
     for (int w = 0; w < n; w++)
         for (int p = 0; p < NUM_POINTS; p++) {
-            double pushes = 0, time = 0, accuracy[NUM_SEEDS];
-            for (int i = 0; i < NUM_SEEDS; i++) {
-                const PsPoint *point = &trained[w].results[i].points[p];
-                pushes += (double)point->pushes / NUM_SEEDS;
-                time += point->time / NUM_SEEDS;
-                accuracy[i] = point->accuracy;
-            }
+            const PsPoint *first = &trained[w].results[0].points[p];
+            double accuracy[NUM_SEEDS];
+            for (int i = 0; i < NUM_SEEDS; i++)
+                accuracy[i] = trained[w].results[i].points[p].accuracy;
             table_text(&t, "%s", modelled_machine_name());
             table_numbers(&t, pace->W, l->S, NUM_SEEDS, maximum(pace->slow, pace->W));
             table_text(&t, "%s", trained[w].name);
-            table_numbers(&t, pushes, time, mean(accuracy, NUM_SEEDS),
+            table_numbers(&t, (double)first->pushes, first->time, mean(accuracy, NUM_SEEDS),
                           minimum(accuracy, NUM_SEEDS), maximum(accuracy, NUM_SEEDS), l->lr,
                           l->batch_size);
         }
@@ -306,12 +297,12 @@ double compare_ways(const PsLesson *lesson, const Pace *pace, long clocks) {
     if (!interrupted()) {
         const char *csv = book_csv("_disciplines.csv"), *png = book_output("_disciplines.png");
         printf("\n");
-        Table t = TABLE(NULL, WORDS("", 12), WHOLE("pushes", .width = 5),
-                        WHOLE("dropped", .width = 3), FIXED("stale", 2, .width = 4),
-                        WHOLE("max", .width = 3), DIGITS("modelled", 3, .unit = "ms"),
-                        FIXED("accuracy", 3, .width = 5), FIXED("least", 3, .width = 5),
-                        FIXED("most", 3, .width = 5), FIXED("more", 3, .width = 6),
-                        FIXED("±", 3, .width = 5));
+        Table t =
+            TABLE(NULL, WORDS("", 12), WHOLE("pushes", .width = 5), WHOLE("dropped", .width = 3),
+                  FIXED("stale", 2, .width = 4), WHOLE("max", .width = 3),
+                  DIGITS("modelled", 3, .unit = "ms"), FIXED("accuracy", 3, .width = 5),
+                  FIXED("least", 3, .width = 5), FIXED("most", 3, .width = 5),
+                  FIXED("more", 3, .width = 6), FIXED("±", 3, .width = 5));
         for (int w = 0; w < n; w++) add_way(&t, &trained[w], &trained[0], &times[w]);
         write_points(csv, trained, n, pace, &l);
         print_staleness(&trained[ASYNC]);
@@ -364,8 +355,8 @@ void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, lon
     PsResult r = train_once(&l, pace, how, clocks);
     for (size_t i = 0; i < r.n; i++)
         if (!isfinite(r.params[i]))
-            die("start again with a smaller --lr", "parameter %zu of LeNet is not a number any more",
-                i);
+            die("start again with a smaller --lr",
+                "parameter %zu of LeNet is not a number any more", i);
     Table t = TABLE(NULL, WORDS("", 12), WHOLE("pushes"), WHOLE("dropped"), FIXED("stale", 2),
                     WHOLE("max"), DIGITS("modelled", 3, .unit = "ms"), FIXED("accuracy", 3));
     table_text(&t, "%s", name);
