@@ -21,68 +21,51 @@ typedef struct Shelf {
     Mutex lock;
     Range keys;
     long version;
+    Staleness staleness;
 } Shelf;
 
-typedef struct Run Run;
-
-enum { STAGES = 2 }; // steps that are enqueued at a worker: one is computed, the next one waits
+typedef struct Run {
+    const PsLesson *lesson;
+    const AsyncOptions *options;
+    float *params, scale; // of all servers, one range after the other; what a gradient counts
+    Shelf shelves[MOST_SERVERS];
+    _Atomic long torn;
+} Run;
 
 typedef struct Runner {
     Run *run;
     int number;
     Worker worker;
-    Tensor *grads, *params;        // on the host: what it pushes, and what it pulls
-    Tensor *X[STAGES], *y[STAGES]; // on the host
-    Event read[STAGES];            // the rows have gone to the device
-    long enqueued;                 // steps
-    _Atomic long pushed;           // steps that have been pushed
-    long based_on[MOST_SERVERS];   // versions that it pulled
-    Staleness staleness;           // of its pushes; read when everything is done
-    long torn;
+    Tensor *X, *y, *grads, *params; // on the host: its rows, what it pushes, and what it pulls
+    long enqueued;                  // steps
+    _Atomic long pushed;            // steps
+    long based_on[MOST_SERVERS];    // versions that it pulled
 } Runner;
-
-struct Run {
-    const PsLesson *lesson;
-    const AsyncOptions *options;
-    float *params; // of all servers, one range after the other
-    float scale;   // by which a gradient is multiplied
-    Shelf shelves[MOST_SERVERS];
-    Runner *runners;
-    long enqueued; // steps of all workers
-};
 
 // ## At the servers
 
 // One visit to one server: push a range of gradients, pull the same range of parameters. The lock
-// lets one worker in at a time.
-static void visit_server(Runner *r, Shelf *shelf, long *based_on) {
-    Range keys = shelf->keys;
+// lets in one worker at a time.
+static void visit_server(Runner *r, int s, Range keys) {
+    Shelf *shelf = &r->run->shelves[s];
     float *params = r->run->params + keys.first, *mine = r->params->data + keys.first;
     const float *grads = r->grads->data + keys.first;
     mutex_lock(&shelf->lock);
-    long stale = shelf->version - *based_on; // pushes of others since this worker's last visit
+    long stale = shelf->version - r->based_on[s]; // pushes of others since the last visit
+    staleness_add(&shelf->staleness, stale);
     for (long i = 0; i < keys.count; i++) params[i] -= r->run->scale * grads[i];
     memcpy(mine, params, (size_t)keys.count * sizeof *params);
-    *based_on = ++shelf->version;
+    r->based_on[s] = ++shelf->version;
     mutex_unlock(&shelf->lock);
-    staleness_add(&r->staleness, stale);
 }
 
-// The planted mistake: the worker lets others in before it has pulled the second half.
-static void visit_carelessly(Runner *r, Shelf *shelf, long *based_on) {
-    Range keys = shelf->keys;
-    float *params = r->run->params + keys.first, *mine = r->params->data + keys.first;
-    const float *grads = r->grads->data + keys.first;
-    size_t half = (size_t)keys.count / 2, rest = (size_t)keys.count - half;
-    mutex_lock(&shelf->lock);
-    for (long i = 0; i < keys.count; i++) params[i] -= r->run->scale * grads[i];
-    *based_on = ++shelf->version;
-    memcpy(mine, params, half * sizeof *params);
-    mutex_unlock(&shelf->lock);
+// The planted mistake: two visits, so that others come in between.
+static void visit_twice(Runner *r, int s, Range keys) {
+    Range first = {keys.first, keys.count / 2};
+    Range rest = {keys.first + first.count, keys.count - first.count};
+    visit_server(r, s, first);
     sleep_seconds(1e-3);
-    mutex_lock(&shelf->lock);
-    memcpy(mine + half, params + half, rest * sizeof *params);
-    mutex_unlock(&shelf->lock);
+    visit_server(r, s, rest);
 }
 
 // With gradients that are all 1, all numbers of a range are equal between two updates.
@@ -96,105 +79,73 @@ static bool is_torn(const float *values, long n) {
 // begins with another server.
 static void push_and_pull(void *context) {
     Runner *r = context;
-    const AsyncOptions *options = r->run->options;
-    int S = r->run->lesson->S;
-    for (int turn = 0; turn < S; turn++) {
-        int s = (r->number + turn) % S;
-        Shelf *shelf = &r->run->shelves[s];
-        (options->careless ? visit_carelessly : visit_server)(r, shelf, &r->based_on[s]);
-        if (options->ones)
-            r->torn += is_torn(r->params->data + shelf->keys.first, shelf->keys.count);
+    Run *run = r->run;
+    for (int turn = 0; turn < run->lesson->S; turn++) {
+        int s = (r->number + turn) % run->lesson->S;
+        Range keys = run->shelves[s].keys;
+        (run->options->careless ? visit_twice : visit_server)(r, s, keys);
+        if (run->options->ones && is_torn(r->params->data + keys.first, keys.count)) run->torn++;
     }
-    atomic_fetch_add(&r->pushed, 1);
+    r->pushed++;
 }
 
 // ## A worker's step
 
-static void enqueue_gradients(Runner *r, int stage) {
+static void enqueue_step(Runner *r) {
     Device *device = r->worker.device;
     Tensor *X, *y;
-    split_batch(r->X[stage], r->y[stage], &device, 1, &X, &y);
-    r->read[stage] = device_record(device);
+    ps_load(r->run->lesson, r->enqueued, r->number, r->X, r->y);
+    begin_step(device);
+    split_batch(r->X, r->y, &device, 1, &X, &y);
     worker_gradients(&r->worker, X, y);
     if (r->run->options->ones) tensor_fill(r->worker.grads, 1);
-}
-
-static void enqueue_step(Runner *r) {
-    int stage = (int)(r->enqueued % STAGES);
-    Device *device = r->worker.device;
-    ps_load(r->run->lesson, r->enqueued, r->number, r->X[stage], r->y[stage]);
-    begin_step(device);
-    enqueue_gradients(r, stage);
     tensor_copy(r->grads, r->worker.grads);
     tensor_fill(r->worker.grads, 0);
     queue_call(compute_queue(device), push_and_pull, r);
     tensor_copy(r->worker.params, r->params);
     r->enqueued++;
-    r->run->enqueued++;
 }
 
-static bool may_enqueue(const Runner *r) {
-    return r->enqueued - atomic_load(&r->pushed) < STAGES &&
-           event_reached(r->read[r->enqueued % STAGES]);
-}
-
-static void keep_queues_filled(Run *run) {
+// A worker that has pushed gets its next step.
+static long run_all_steps(const Run *run, Runner runners[]) {
     int W = run->lesson->W;
-    long all = run->options->clocks * W;
-    while (run->enqueued < all && !interrupted()) {
-        bool busy = false;
-        for (int w = 0; w < W && run->enqueued < all; w++)
-            if (may_enqueue(&run->runners[w])) {
-                enqueue_step(&run->runners[w]);
-                busy = true;
-            }
-        if (!busy) sleep_seconds(1e-4);
+    long left = run->options->clocks * W, enqueued = 0;
+    while (enqueued < left && !interrupted()) {
+        long before = enqueued;
+        for (int w = 0; w < W && enqueued < left; w++) {
+            if (runners[w].pushed < runners[w].enqueued) continue;
+            enqueue_step(&runners[w]);
+            enqueued++;
+        }
+        if (enqueued == before) sleep_seconds(1e-4);
     }
     synchronize_all();
+    return enqueued;
 }
 
 // ## All of it
 
-static void open_runner(Run *run, int w) {
+static void open_runner(Run *run, Runner *r, int w) {
     const PsLesson *l = run->lesson;
-    Runner *r = &run->runners[w];
     int n = (int)lenet_floats();
-    r->run = run;
-    r->number = w;
-    r->worker = worker_new(try_gpu(w), l->seed);
+    *r = (Runner){.run = run, .number = w, .worker = worker_new(try_gpu(w), l->seed)};
+    r->X = tensor_new(host(), ps_rows(l, w), 1, l->train_data->rows, l->train_data->cols);
+    r->y = tensor_new(host(), ps_rows(l, w));
     r->grads = tensor_new(host(), n);
     r->params = tensor_new(host(), n);
     if (l->start) tensor_write(r->worker.params, l->start);
     if (run->options->ones) tensor_fill(r->worker.params, 0);
-    for (int i = 0; i < STAGES; i++) {
-        r->X[i] = tensor_new(host(), ps_rows(l, w), 1, l->train_data->rows, l->train_data->cols);
-        r->y[i] = tensor_new(host(), ps_rows(l, w));
-    }
     if (run->options->slow && num_gpus() == 0)
         device_set_slowdown(r->worker.device, run->options->slow[w]);
 }
 
 static void close_runner(Runner *r) {
-    if (r->run->options->slow && num_gpus() == 0) device_set_slowdown(r->worker.device, 1);
+    if (num_gpus() == 0) device_set_slowdown(r->worker.device, 1);
     worker_free(&r->worker);
+    tensor_free(r->X);
+    tensor_free(r->y);
     tensor_free(r->grads);
     tensor_free(r->params);
-    for (int i = 0; i < STAGES; i++) {
-        tensor_free(r->X[i]);
-        tensor_free(r->y[i]);
-    }
-}
-
-static void open_run(Run *run) {
-    const PsLesson *l = run->lesson;
-    Device *devices[MAX_COMPUTING];
-    open_devices(devices, l->W);
-    run->runners = xcalloc((size_t)l->W, sizeof *run->runners);
-    run->scale = l->lr / (float)l->batch_size;
-    for (int w = 0; w < l->W; w++) open_runner(run, w);
-    run->params = tensor_values(run->runners[0].worker.params);
-    for (int s = 0; s < l->S; s++)
-        run->shelves[s].keys = equal_range((long)lenet_floats(), l->S, s);
 }
 
 static double accuracy_of(const Run *run) {
@@ -207,31 +158,25 @@ static double accuracy_of(const Run *run) {
     return accuracy;
 }
 
-static void add_result(AsyncResult *result, const Runner *r) {
-    Staleness *all = &result->staleness;
-    for (int t = 0; t <= MOST_STALE; t++) all->pushes[t] += r->staleness.pushes[t];
-    all->count += r->staleness.count;
-    all->sum += r->staleness.sum;
-    if (r->staleness.most > all->most) all->most = r->staleness.most;
-    result->pushes += atomic_load(&r->pushed);
-    result->torn += r->torn;
-}
-
-AsyncResult async_run(const PsLesson *lesson, const AsyncOptions *options) {
+AsyncResult async_run(const PsLesson *l, const AsyncOptions *options) {
+    Device *devices[MAX_COMPUTING];
     Run *run = xcalloc(1, sizeof *run);
-    AsyncResult result = {.accuracy = NAN};
-    *run = (Run){.lesson = lesson, .options = options};
-    open_run(run);
-    keep_queues_filled(run);
-    for (int w = 0; w < lesson->W; w++) {
-        add_result(&result, &run->runners[w]);
-        close_runner(&run->runners[w]);
-    }
-    for (int s = 0; s < lesson->S; s++) result.applied[s] = run->shelves[s].version;
-    result.pulls = result.pushes * lesson->S;
-    if (lesson->test_data) result.accuracy = accuracy_of(run);
-    result.params = run->params;
-    free(run->runners);
+    Runner *runners = xcalloc((size_t)l->W, sizeof *runners);
+    *run = (Run){.lesson = l, .options = options, .scale = l->lr / (float)l->batch_size};
+    open_devices(devices, l->W);
+    for (int w = 0; w < l->W; w++) open_runner(run, &runners[w], w);
+    for (int s = 0; s < l->S; s++)
+        run->shelves[s].keys = equal_range((long)lenet_floats(), l->S, s);
+    run->params = tensor_values(runners[0].worker.params);
+    AsyncResult result = {.pushes = run_all_steps(run, runners), .params = run->params};
+    for (int s = 0; s < l->S; s++)
+        CHECK(run->shelves[s].version == (options->careless ? 2 : 1) * result.pushes,
+              "each push is applied once at each server");
+    result.torn = run->torn;
+    result.staleness = run->shelves[0].staleness;
+    result.accuracy = l->test_data ? accuracy_of(run) : NAN;
+    for (int w = 0; w < l->W; w++) close_runner(&runners[w]);
+    free(runners);
     free(run);
     return result;
 }

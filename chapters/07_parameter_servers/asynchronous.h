@@ -9,16 +9,14 @@ typedef struct AsyncOptions {
     long clocks;        // training ends after W times this many pushes, whoever makes them
     const double *slow; // [W]: this many times slower (CPU devices). NULL: as fast as they are
     bool ones;          // every gradient is 1, to check what must hold in any order
-    bool careless;      // a planted mistake: a visit releases the lock in the middle of its pull
+    bool careless;      // a planted mistake: a worker visits half of a server's range at a time
 } AsyncOptions;
 
 typedef struct AsyncResult {
-    long pushes;                // by the workers,
-    long applied[MOST_SERVERS]; // and at each server
-    long pulls, torn;           // at all servers; torn: with half an update (`ones` only)
-    Staleness staleness;
-    double accuracy; // NAN without test data
-    float *params;   // at the end, lenet_floats() of them
+    long pushes, torn;   // torn: pulls from one server with half an update (`ones` only)
+    Staleness staleness; // at server 0
+    double accuracy;     // NAN without test data
+    float *params;       // at the end, lenet_floats() of them
 } AsyncResult;
 
 // For async_result_free(). It stops once interrupted().

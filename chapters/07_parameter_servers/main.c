@@ -13,45 +13,44 @@ static Pace pace;
 // In chapter 4, no device begins a step before it has the sum of all gradients. This is
 // *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
-// In *asynchronous* training no device waits. Each one, called a *worker* here, repeats three
-// things. It *pulls* the newest parameters, computes the gradients of its shard, and *pushes* them.
-// Each push is applied to the parameters as soon as it arrives.
+// In *asynchronous* training no device waits. Each one, called a *worker* here, *pulls* the newest
+// parameters, computes the gradients of its shard, *pushes* them, and begins again. Each push is
+// applied to the parameters as soon as it arrives.
 //
 // The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
 // with one A100 GPU, and its times are modelled, as on a `dgx-a100`. Worker 3 takes four times as
 // long as the others for everything, computing as well as pulling and pushing. (Computing times
-// also vary by up to a tenth, by chance.) Both trainings end after the same number of pushes.
+// also vary by up to a tenth, by chance.) Both ways train until 1,024 pushes have been applied.
 //
 // main.c:ask_how_much_longer
 //
 // behind/ways.c:show_slow_worker
 //
-// ![The first steps of four workers. In synchronous training, three of them are idle most of the
-// time. In asynchronous training, none is. The numbers are those of the
+// ![The first steps. In synchronous training, three of four workers are idle most of the time. In
+// asynchronous training, none is. Numbers count a worker's
 // steps.](plots/07_parameter_servers_slow_worker.png "Two timelines with a lane for each of four
-// workers. In the upper one, workers 0 to 2 compute for a short time and are then idle until worker
-// 3 has pushed. In the lower one, they compute step after step, twelve of them while worker 3 makes
-// three.")
+// workers. Above, workers 0 to 2 wait until worker 3 has pushed. Below, they compute step after
+// step, twelve of them while worker 3 makes three.")
 //
 // While the slow worker makes one step, each of the others could make four. So there is time for
-// 4 + 4 + 4 + 1 = 13 pushes, and synchronous training makes 4. This gives 13/4 = 3.25. The table's
-// times have a slightly larger ratio, which will be explained below.
+// 4 + 4 + 4 + 1 = 13 pushes, and synchronous training makes 4. This gives 13/4 = 3.25, slightly
+// less than the ratio of the two times. ("A slow computer or a slow cable?" explains the rest.)
 //
 // Asynchronous training has its price. When a push arrives, other workers have already changed the
 // parameters from which it was computed. First we need a place for these parameters.
 //
 // ## Servers
 //
-// The parameters are held by *parameter servers* [@li2014]. A parameter's place in the vector of
-// all parameters is its *key*, and each server is responsible for a range of keys. LeNet has
-// 129,068 parameters. With two servers:
+// *Parameter servers* hold the parameters [@li2014]. A parameter's place in the vector of all
+// parameters is its *key*, and each server is responsible for a range of keys. LeNet has 129,068
+// parameters. With two servers:
 //
 // ```
 // keys      0 .. 64,533      64,534 .. 129,067
 //             server 0            server 1
 //             ^      |            ^      |
-//        push |      | pull  push |      | pull      a range of the gradients up,
-//             |      v            |      v           a range of the parameters down
+//        push |      | pull  push |      | pull      gradients up, parameters down
+//             |      v            |      v
 //               each of the W workers
 // ```
 //
@@ -59,8 +58,7 @@ static Pace pace;
 //
 // servers.c:servers_pull
 //
-// An update takes `per_update` pushes. This is 1 in asynchronous training and W in synchronous
-// training.
+// An update takes `per_update` pushes, 1 in asynchronous training and W in synchronous training.
 //
 // servers.c:servers_update
 //
@@ -83,44 +81,38 @@ static Pace pace;
 //
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
 // as many servers as workers, the time no longer depends on W, but there are twice as many hosts.
-// If every host is both a worker and a server, its own range does not travel, and the host sends
-// and receives what a device in a ring does (chapter 2). For our four workers:
+// If every host is both worker and server, its own range does not travel, and it sends and receives
+// what a device in a ring does (chapter 2). For four workers and two servers:
 //
 // behind/exchange.c:show_bytes
 //
-// The figure is modelled for `laptops-1gbe`, the machine with the slowest links, for which the
-// formula is nearly exact.
-//
-// ![One push and one pull of all workers, beside the formula (dashed). With one server, twice as
-// many workers take twice as long. With half as many servers as workers, or as many, the time
-// hardly changes.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over the number
-// of workers, 1 to 16, both axes logarithmic. The line of one server rises in proportion to the
-// workers. The lines of half as many servers and of as many servers as workers are nearly flat, the
-// second at half the time. The ring begins at half of the lowest of these and rises towards it.
-// Each line of servers lies on its dashed formula or just above.")
+// ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
+// beside the formula (dashed). With one server, twice as many workers take twice as long. With half
+// as many servers as workers, or as many, the time hardly
+// changes.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers,
+// both axes logarithmic. One server: in proportion to the workers. Half as many servers as workers,
+// and as many: nearly flat. The ring rises from half of the lowest line towards it.")
 //
 // ## Not waiting
 //
 // This is asynchronous training. In `asynchronous.c` the servers are pieces of the host's memory,
-// and each worker computes in a thread. At the end of a step, the thread visits one server after
-// the other:
+// and each worker computes in a thread. At the end of a step, the thread visits all servers:
 //
 // asynchronous.c:visit_server
 //
 // asynchronous.c:push_and_pull
 //
-// (`careless` and `ones` are for an experiment below.)
-//
-// `stale` is the *staleness* of the push. It is the number of other pushes that were applied after
-// this worker's last pull, so the gradients do not know of them. On average it is W-1, even if the
-// workers are not equally fast. To see why, count from the other side. Every push lies between two
-// visits of each of the W-1 other workers, so it makes W-1 other pushes staler by one.
+// (`careless` and `ones` are for an experiment below.) `stale` is the *staleness* of the push, the
+// number of other pushes that were applied since this worker's last pull. Its gradients do not know
+// of them. On average the staleness is W-1, even if some workers are slower than others. To see
+// why, count from the other side. Every push lies between two visits of each of the W-1 other
+// workers, so it makes W-1 other pushes staler by one.
 //
 // ## Not waiting too long
 //
-// There is something between waiting in every step and never waiting. In *bounded staleness* (SSP,
-// stale synchronous parallel [@ho2013]), no worker may be more than s steps ahead of the slowest.
-// With s = 0 this is synchronous training, without a bound it is asynchronous training.
+// There is something between waiting in every step and never waiting. With *bounded staleness*
+// (SSP, stale synchronous parallel [@ho2013]), no worker may be more than s steps ahead of the
+// slowest. With s = 0 this is synchronous training, without a bound it is asynchronous training.
 //
 // schedule.c:within_bound
 //
@@ -130,130 +122,124 @@ static Pace pace;
 // schedule.c:fate_in_round
 //
 // `schedule.c` calculates when each worker pulls and pushes under these rules, and `replay.c`
-// trains in that order. So a run can be repeated to the last bit, whatever computer it runs on.
+// trains in that order. So a training can be repeated to the last bit, however busy the computer
+// is.
 //
-// ![SSP 3, and one backup worker. Grey: a push that is
+// ![SSP 3 and one backup worker. Grey: a push that is
 // dropped.](plots/07_parameter_servers_bounds.png "Two timelines with a lane for each of four
-// workers. With SSP 3, workers 0 to 2 make five steps and are then idle until worker 3 has made its
-// second step. With one backup worker, workers 0 to 2 hardly wait, and each push of worker 3 is
-// dropped.")
+// workers. With SSP 3, workers 0 to 2 make five steps and then wait until worker 3 has made its
+// second. With one backup worker they hardly wait, and worker 3's pushes are dropped.")
 //
-// With SSP 3, the fast workers soon are as far ahead as they may be. From then on they make one
+// With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
 // step for each step of the slow worker, as in synchronous training. A bound helps if workers are
-// slow now and then, and it does not help against one that is always slow. A backup worker does,
-// but the slow worker's work is lost.
+// slow now and then, but not if one is always slow. A backup worker does, but its work is lost.
 //
 // ## What it costs and gives
 //
-// Now all of it with values. LeNet is trained on 16,384 images (8,192 images, twice), with a
-// learning rate of 0.2, in each way from ten seeds. (It starts from `scaled_params()`, so that it
-// learns from the first step on, without chapter 4's plateau.) Times, drops and staleness are those
-// of the first seed, with the mean staleness and its maximum. "Accuracy", "least" and "most" are
-// the mean over the ten seeds, the worst and the best. "More" is how much higher the accuracy is
-// than in synchronous training with the same seed, on average, with its 95 % confidence interval.
+// Now all of it with values. In each way, LeNet is trained from ten seeds, on 16,384 images (8,192
+// images, twice), with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter
+// 4's plateau.) In the table, pushes to times are from the first seed; "stale" is the mean
+// staleness and "max" its maximum. "Accuracy", "least" and "most" are the mean over the seeds, the
+// worst and the best. "More" is how much better than synchronous training with the same seed a way
+// is, on average, with a 95 % confidence interval. The second table sorts the asynchronous pushes
+// by their staleness.
 //
 // behind/ways.c:compare_ways
 //
-// ![Test accuracy of these trainings, the mean of ten seeds, with the worst and the best. Over
-// pushes, the curves coincide. Over time, asynchronous training and one backup worker are far
+// ![Test accuracy of these trainings, the mean of ten seeds. Bars reach from the worst to the best.
+// Over pushes, the curves coincide. Over time, asynchronous training and one backup worker are far
 // ahead.](plots/07_parameter_servers_disciplines.png "Two panels with five curves of test accuracy
-// each. On the left, over pushes applied, all rise together and their bars overlap. On the right,
-// over modelled seconds, asynchronous training and one backup worker reach the same accuracy long
-// before synchronous training and the two bounds of staleness, whose curves coincide.")
+// each. Left, over pushes: all rise together. Right, over modelled seconds: asynchronous training
+// and one backup worker rise long before the other three, which coincide.")
 //
-// *Time.* SSP 3 takes nearly as long as synchronous training, one backup worker not much longer
-// than asynchronous training. It drops few pushes, because the slow worker makes few.
+// *Time.* SSP 3 takes nearly as long as synchronous training, and one backup worker not much longer
+// than asynchronous training. Few pushes are dropped, because the slow worker makes few.
 //
-// *Staleness.* The lower table has the asynchronous pushes by their staleness. Most have missed
-// about two others. The pushes of the slow worker have missed many more, and the mean is W-1 = 3.
+// *Staleness.* Most asynchronous pushes have missed about two others. The slow worker's pushes have
+// missed many more, and the mean is W-1.
 //
 // *Accuracy.* All differences are smaller than their confidence intervals, so we see no effect of
 // staleness. This rests on ten seeds of one small network and 16,384 images. An effect of one or
-// two hundredths could hide in it.
+// two hundredths could be hidden.
 //
 // ## A slow computer or a slow cable?
 //
-// The first table's ratio is larger than 13/4, and on other machines it is much larger. The columns
-// on the left are the times of a step: computing, one push or pull, and how long it keeps the links
-// of the servers busy. On the right is the ratio of synchronous to asynchronous time, three times:
-// with one slow worker, the same if any number of transfers could use the servers' links at once,
-// and with no slow worker.
+// The next table has four machines. On the left are the times of a step: computing, one push or
+// pull, and how long it keeps the servers' links busy. On the right is the time of synchronous
+// training divided by that of asynchronous training, three times: with one slow worker, the same if
+// the servers' links were never busy, and with no slow worker.
 //
 // behind/ways.c:show_machines
 //
-// If links are always free, the ratio is 13/4 everywhere. (Training ends in the middle of a slow
-// step, so a hundredth is missing.) The rest is waiting for the links. In synchronous training all
+// If links are always free, the ratio is 13/4 everywhere. (A hundredth is missing because training
+// ends in the middle of a slow step.) The rest is waiting for links. In synchronous training all
 // workers pull at the same time and push at the same time, and while they compute, the links are
 // idle. Asynchronous workers come at different times. On `dgx-a100` computing takes longest, so a
 // slow worker is a slow computer. On `laptops-1gbe` it is mostly a slow cable.
 //
 // ## Stale, or too large a rate?
 //
-// So far a push counted lr/W. It is just as common to divide a push by the number of its own rows
-// and to apply it with the full rate. The next table has eight equally fast workers with 8 images
-// each, and both rates.
+// So far a push counted lr/W. Often a push is divided by the number of its own rows instead, and
+// applied with the full rate. The next table has both, with eight equally fast workers of 8 images.
 //
-// The asynchronous rows cannot tell by themselves whether staleness or the rate does harm. So there
-// are two controls without staleness. In one, training is synchronous and every push counts lr.
-// Eight pushes computed from the same parameters are added up, so this is one step with eight times
-// the learning rate. In the other, one worker alone makes the same pushes, of 8 images each and
-// with the full rate, one after the other.
+// If training fails, is it because of the staleness or because of the rate? There are two controls
+// without staleness. In one, training is synchronous and every push counts lr. The servers add up
+// eight pushes that were computed from the same parameters, so this is a step with eight times the
+// learning rate. In the other, one worker alone makes the same pushes with the same rate, one after
+// the other.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
 // With the full rate, asynchronous training learns nothing. (An accuracy of 0.000 means that
-// parameters became infinite or NaN.) One worker alone learns well with the same pushes, so the
-// rate is not too large for a single push. Synchronous training fails without any staleness, so one
-// step of eight times the rate is too large. Asynchronous pushes are in between. They are applied
-// one by one, but with a staleness of 7 none of eight pushes knows of the other seven. *Staleness
-// turns W small steps into one large step.* With lr/W that large step is the one of the whole
-// minibatch, and therefore does no harm here. (Or divide the rate of a push by its staleness
-// [@zhang2016], as
-// `--staleness-lr` does.)
+// parameters became infinite or NaN.) One worker learns well from the same pushes, so the rate is
+// not too large for one push. Synchronous training fails without staleness, so a step of eight
+// times the rate is too large. Asynchronous pushes are applied one by one, but none of eight knows
+// of the other seven. *Staleness turns W small steps into one large step.* With lr/W the large step
+// is the usual one, and does no harm here. (`--staleness-lr` divides a push's rate by its staleness
+// [@zhang2016].)
 //
 // ## For real
 //
-// Without a schedule, workers push and pull whenever they are ready, and no two runs are the same.
-// Still, what must hold in *any* order can be checked. Let all gradients be 1. Then every push
-// takes the same amount from every parameter, and at the end each parameter says how many pushes it
-// got. And all parameters that a worker pulls from one server must be equal. If they are not, the
-// pull is *torn*: it has one part from before somebody's update and one from after it.
+// Without a schedule, no two runs are the same. Still, you can check what must hold in *any* order.
+// Let all gradients be 1. Then every push takes the same amount from every parameter, and at the
+// end each parameter tells how many pushes it got. And all parameters that a worker pulls from one
+// server must be equal. If they are not, the pull is *torn*: one part of it is from before another
+// worker's update, one part from after it.
 //
-// The first row is `visit_server()`. The second one has a planted mistake: the worker releases the
-// lock after half of its pull, and takes it again for the other half.
+// The first row is `visit_server()`. The second row has a planted mistake: a worker visits half of
+// a server's range, and then the other half.
 //
 // behind/checks.c:check_ones
 //
-// No parameter is wrong in either row. Only the torn pulls give the mistake away. Then comes the
-// asynchronous training of the table above, with threads on this computer:
+// No parameter is wrong in either row. Only torn pulls give the mistake away. Now the asynchronous
+// training from above, with threads on this computer:
 //
 // behind/checks.c:train_for_real
 //
-// The mean staleness is again nearly W-1, because that does not depend on the order. The maximum is
-// much larger than the modelled one. Here workers share the cores of one computer, and a worker
-// that waits for a core between its pull and its push misses everything that is pushed meanwhile.
+// The mean staleness is again about W-1, because that does not depend on the order. The maximum is
+// much larger than the modelled one. Here workers share the cores of one computer. A worker that
+// waits for a core between its pull and its push misses everything that is pushed meanwhile.
 //
 // ## Towers
 //
-// In TensorFlow 1, one host did all of this for its own GPUs. The variables are on the CPU. Each
+// In TensorFlow 1, one host did all of this for its own GPUs. The CPU has the variables, and each
 // GPU has a copy of the model, called a *tower*. In every step all variables go to all towers, all
 // gradients come back, and the CPU combines them:
 //
 // towers.c:combine_gradients
 //
-// Each tower's loss is the *mean* over its rows. An article that many copied ("Distributed training
-// of deep learning, part 1") adds the gradients of the towers up, as this function does.
-// TensorFlow's own example takes their mean. The sum is k times the mean. With plain gradient
-// descent this is k times the learning rate. But the article uses Adam, which divides each step by
-// the size of the gradients, so the factor cancels, except where gradients are as small as Adam's
-// epsilon. The table has how far the parameters moved, as a multiple of how far one tower moves
-// them with the same images:
+// Each tower's loss is the *mean* over its rows. This function is from an article ("Distributed
+// training of deep learning, part 1") and adds the gradients of k towers up. TensorFlow's own
+// example takes their mean. With plain gradient descent, the sum is k times the learning rate. But
+// the article uses Adam, which divides by the size of the gradients, so the factor cancels, except
+// where gradients are as small as Adam's epsilon. The table shows how far the parameters moved,
+// divided by how far one tower moves them with the same images.
 //
 // behind/checks.c:show_towers
 //
-// So Adam hides this mistake. If you then change the optimizer, training diverges.
+// So Adam hides this mistake, until somebody changes the optimizer.
 
 // ## Summary
 //
@@ -262,13 +248,12 @@ static Pace pace;
 // - One server is a bottleneck. As many servers as workers, on the same hosts, move what a ring
 //   moves.
 // - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
-//   workers together, but each push has missed W-1 others on average.
+//   of them together, but each push has missed W-1 others on average.
 // - Staleness turns W small steps into one large step. With lr/W for each push, we saw no effect on
 //   the accuracy (ten seeds, LeNet, 16,384 images). With the full rate, eight workers learned
 //   nothing.
-// - A bound on the staleness helps against workers that are slow now and then. Backup workers help
-//   against a worker that is always slow, whose work is then lost.
-// - Even if the order differs in every run, you can check what must hold in any order.
+// - A bound helps against workers that are slow now and then, a backup worker also against one that
+//   is always slow.
 //
 // ## Questions
 //
@@ -276,25 +261,26 @@ static Pace pace;
 //    although the learning rate was found on one GPU. What happened?
 // 2. Two workers, one server: how many times as long does the exchange take as with two servers?
 //    And four workers with one server, compared with two and with four?
-// 3. The mean staleness of N workers is N-1 even if one is slow. Why is it slightly less in the
-//    table? And whose pushes have the greatest staleness?
-// 4. SSP 3, and a worker that is always four times slower: after a while, training is not faster
-//    than synchronous training. Why? When does SSP help?
+// 3. The mean staleness is W-1 even if one worker is slow. Why is it slightly less in the table?
+// And
+//    whose pushes are the stalest?
+// 4. SSP 3, and a worker that is always four times slower: after a while, training is no faster
+// than
+//    synchronous training. Why? When does SSP help?
 // 5. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
 //    slow worker is the only one with some kind of images?
 //
 // ## Exercises
 //
-// 1 and 3 have a folder in `exercises/`, with a place for your part. `make exercise-07-1` checks
-// it. 2 and 4 are questions on the lab's sheet (`make exercise-07-2` says which).
+// 1 and 3 have a folder in `exercises/`, and `make exercise-07-1` checks your part. 2 and 4 are
+// questions on the lab's sheet.
 //
-// 1. Whole tensors as keys: place the tensors of ResNet-18 on servers so that the busiest server
-// has
-//    as little as possible. When is it worth cutting a tensor?
+// 1. Place the tensors of ResNet-18 on servers so that the busiest server has as little as
+// possible.
+//    When is it worth cutting a tensor?
 // 2. How much smaller must the learning rate be if pushes are stale? Find the rule, with
 //    `--staleness-lr` and without.
-// 3. Reduce the cost of a slow worker: backup workers against SSP, by the time until the same
-//    accuracy is reached.
+// 3. Backup workers or SSP: which reaches an accuracy first, with which kind of slow workers?
 // 4. The towers' update on a GPU instead of the CPU: what would move, over which links, and on
 // which
 //    machine would it be faster?
@@ -310,8 +296,8 @@ static Prediction ask_how_much_longer(void) {
 
 static Prediction ask_whether_it_learns(void) {
     return predict_yes_no(
-        "Eight equally fast workers train synchronously, with eight times the learning rate. Do "
-        "they end with a test accuracy of more than 0.5?");
+        "Eight equally fast workers train synchronously, and every push counts the full learning "
+        "rate. Do they end with a test accuracy of more than 0.5?");
 }
 
 static void read_flags(int argc, char *argv[]) {
@@ -330,40 +316,30 @@ static void read_flags(int argc, char *argv[]) {
     book_needs_machine("the workers' pace");
     check_choices(&flags);
     book_needs_devices(choices.workers + choices.servers);
-    if (flags.batch_size < choices.workers || flags.batch_size > flags.train_size)
-        die_usage("each worker has at least one row, and all of them fewer than there are images",
-                  "--batch-size %d for %d workers and %d images", flags.batch_size, choices.workers,
-                  flags.train_size);
-}
-
-static void prepare(void) {
     lesson = (PsLesson){.W = choices.workers,
                         .S = choices.servers,
                         .batch_size = flags.batch_size,
                         .lr = flags.lr,
                         .lr_by_staleness = choices.staleness_lr,
-                        .seed = flags.seed};
+                        .seed = flags.seed,
+                        .points = 1};
     clocks = (long)flags.epochs * (flags.train_size / flags.batch_size);
     read_slow(slow);
     pace = pace_on(modelled_machine(), &lesson, slow);
 }
 
-static void compare_all(void) {
+static void show_all(bool has_values) {
     Prediction longer = ask_how_much_longer();
     double times = show_slow_worker(&pace, clocks);
     predict_compare(longer, times, "times as long");
     book_result("synchronous training took %.2f times as long as asynchronous", times);
-    if (has_values(try_gpu(0))) {
-        show_bytes(&lesson);
-        show_synchronous(&lesson, 10);
-    }
+    if (has_values) show_synchronous(&lesson, 10);
+    show_bytes(&lesson);
     draw_exchanges();
     draw_bounds(&pace);
-}
-
-static void train_all(void) {
-    compare_ways(&lesson, &pace, clocks);
+    if (has_values) compare_ways(&lesson, &pace, clocks);
     show_machines(&lesson, &pace, clocks);
+    if (!has_values) return;
     Prediction learns = ask_whether_it_learns();
     predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
     if (interrupted()) return;
@@ -374,43 +350,21 @@ static void train_all(void) {
     show_towers(&lesson);
 }
 
-static void ask_for_outputs(void) {
-    book_csv("_exchange.csv");
-    book_output("_exchange.png");
-    book_csv("_disciplines.csv");
-    book_output("_disciplines.png");
-    book_timeline("_slow_worker.png");
-    book_timeline("_bounds.png");
-    book_check_outputs();
-}
-
-static void run(void) {
-    finish_on_interrupt();
-    if (choices.real)
-        train_for_real(&lesson, &pace, clocks);
-    else if (one_way())
-        train_one_way(&lesson, &pace, chosen_discipline(), clocks);
-    else {
-        ask_for_outputs();
-        compare_all();
-        if (has_values(try_gpu(0))) train_all();
-    }
-}
-
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
-    prepare();
-    if (choices.schedule) {
-        const char *csv = book_output("_schedule.csv"), *svg = book_timeline("_schedule.svg");
-        book_check_outputs();
-        model_schedule(&pace, chosen_discipline(), clocks, csv, svg);
-        return book_end();
-    }
-    if (flags.backend != BACKEND_MODEL) {
+    bool has_values = flags.backend != BACKEND_MODEL;
+    name_outputs();
+    if (has_values && !choices.schedule) {
         lesson.train_data = fashion_mnist_open(flags.data, true, flags.train_size);
         lesson.test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     }
-    run();
+    finish_on_interrupt();
+    if (choices.schedule)
+        model_schedule(&pace, chosen_discipline(), clocks);
+    else if (one_way())
+        train_one_way(&lesson, &pace, chosen_discipline(), clocks);
+    else
+        show_all(has_values);
     if (lesson.train_data) dataset_free((Dataset *)lesson.train_data);
     if (lesson.test_data) dataset_free((Dataset *)lesson.test_data);
     return book_end();

@@ -37,12 +37,12 @@ static PushFate fate_in_round(long step, long updates, int taken, int W, int bac
 
 // ## A worker's life
 
-typedef enum { WANTS, WAITS, PULLS, COMPUTES, PUSHES } Doing;
+// What a worker does until `next`. WAITS: until others let it continue.
+typedef enum { WANTS, PULLS, COMPUTES, PUSHES, WAITS } Doing;
 
 typedef struct Life {
     Doing doing;
-    double next; // when that ends, or begins. INFINITY: when others let it
-    double computed;
+    double next, computed;
     long clock, pushes; // the number of its step; pushes of all kinds
 } Life;
 
@@ -52,9 +52,8 @@ typedef struct World {
     const Rules *rules;
     Life lives[MOST_WORKERS];
     double in_free, out_free; // when the servers' links are free again
-    long updates;             // rounds that are over, with backup workers
+    long updates, pushes;     // rounds that are over, with backup workers; pushes taken
     int in_round;             // pushes of the present round
-    long pushes, most;        // taken, and how many of them end it
     Schedule schedule;
 } World;
 
@@ -97,25 +96,24 @@ static double computing(const World *v, int w) {
 
 // ## What happens when
 
-static void wants_to_pull(World *v, Life *life) {
-    if (!may_pull(v, life)) {
-        life->doing = WAITS;
-        life->next = INFINITY;
-        return;
-    }
-    life->next = fmax(life->next, v->out_free);
-    v->out_free = life->next + v->pace->busy;
-    life->doing = PULLS;
+static void wants_to_pull(World *v, int w) {
+    Life *life = &v->lives[w];
+    bool may = may_pull(v, life);
+    life->next = may ? fmax(life->next, v->out_free) : INFINITY;
+    if (may) v->out_free = life->next + v->pace->busy;
+    life->doing = may ? PULLS : WAITS;
 }
 
-static void pulls(World *v, Life *life, int w) {
+static void pulls(World *v, int w) {
+    Life *life = &v->lives[w];
     life->clock = v->how.backup > 0 ? v->updates : life->pushes;
     happens(v, EVENT_PULL, w);
     life->next += v->pace->transfer * v->pace->slow[w] + computing(v, w);
     life->doing = COMPUTES;
 }
 
-static void has_computed(World *v, Life *life, int w) {
+static void has_computed(World *v, int w) {
+    Life *life = &v->lives[w];
     double start = fmax(life->next, v->in_free);
     life->computed = life->next;
     v->in_free = start + v->pace->busy;
@@ -123,7 +121,8 @@ static void has_computed(World *v, Life *life, int w) {
     life->doing = PUSHES;
 }
 
-static void has_pushed(World *v, Life *life, int w) {
+static void has_pushed(World *v, int w) {
+    Life *life = &v->lives[w];
     PushFate fate = PUSH_COMPLETES;
     if (v->how.backup > 0)
         fate = v->rules->fate(life->clock, v->updates, v->in_round, v->pace->W, v->how.backup);
@@ -139,26 +138,6 @@ static void has_pushed(World *v, Life *life, int w) {
     let_waiting_go(v, life->next);
 }
 
-static void advance(World *v, int w) {
-    Life *life = &v->lives[w];
-    switch (life->doing) {
-    case WANTS:
-        wants_to_pull(v, life);
-        break;
-    case PULLS:
-        pulls(v, life, w);
-        break;
-    case COMPUTES:
-        has_computed(v, life, w);
-        break;
-    case PUSHES:
-        has_pushed(v, life, w);
-        break;
-    case WAITS:
-        break;
-    }
-}
-
 // The worker to which something happens first. If there are two, the one with the lower number.
 static int first_of(const World *v) {
     int first = 0;
@@ -172,8 +151,12 @@ Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const 
     World v = {.pace = pace, .how = how, .rules = rules, .schedule = {.W = pace->W, .how = how}};
     CHECK(pace->W <= MOST_WORKERS && how.backup < pace->W && (how.backup == 0 || in_rounds(how)),
           "backup workers are a form of synchronous training, and some are left");
-    v.most = (pace->W - how.backup) * clocks;
-    while (v.pushes < v.most) advance(&v, first_of(&v));
+    while (v.pushes < (pace->W - how.backup) * clocks) {
+        static void (*const next[])(World *, int) = {wants_to_pull, pulls, has_computed,
+                                                     has_pushed};
+        int w = first_of(&v);
+        next[v.lives[w].doing](&v, w);
+    }
     return v.schedule;
 }
 

@@ -20,18 +20,20 @@ void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_
     }
 }
 
-// The variables are in the host's own memory, even if the devices are GPUs. A CPU device that
-// stands for the host's processor updates them.
+// The variables are in the host's memory, even if the devices are GPUs. A CPU device that stands
+// for the host's processor updates them.
 Towers *towers_new(Device *const devices[], int k, uint64_t seed, Combine combine, bool adam) {
     Towers *t = xcalloc(1, sizeof *t);
     *t = (Towers){.k = k, .cpu = cpu_device(k), .combine = combine};
     t->towers = xcalloc((size_t)k, sizeof *t->towers);
     t->grads = xcalloc((size_t)k, sizeof *t->grads);
     lenet_init(t->vars, seed);
-    for (int p = 0; p < LENET_PARAMS; p++) attach_grad(t->vars[p]);
-    for (int i = 0; i < k; i++) {
-        t->towers[i] = worker_new(devices[i], seed);
-        for (int p = 0; p < LENET_PARAMS; p++) t->grads[i][p] = tensor_zeros_like(t->vars[p]);
+    for (int i = 0; i < k; i++) t->towers[i] = worker_new(devices[i], seed);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        Tensor *var = t->vars[p];
+        attach_grad(var);
+        t->final_grads[p] = (GradAndVar){var->grad, var};
+        for (int i = 0; i < k; i++) t->grads[i][p] = (GradAndVar){tensor_zeros_like(var), var};
     }
     if (adam) t->adam = adam_new(t->vars, LENET_PARAMS, (AdamOptions){0});
     return t;
@@ -42,7 +44,7 @@ void towers_free(Towers *t) {
     if (t->adam) adam_free(t->adam);
     for (int i = 0; i < t->k; i++) {
         worker_free(&t->towers[i]);
-        free_params(t->grads[i], LENET_PARAMS);
+        for (int p = 0; p < LENET_PARAMS; p++) tensor_free(t->grads[i][p].grad);
     }
     free_params(t->vars, LENET_PARAMS);
     free(t->towers);
@@ -50,26 +52,16 @@ void towers_free(Towers *t) {
     free(t);
 }
 
-static void send_variables(Towers *t) {
-    for (int i = 0; i < t->k; i++)
-        for (int p = 0; p < LENET_PARAMS; p++) tensor_copy(t->towers[i].list[p], t->vars[p]);
-}
-
-// The gradient of the mean over the tower's rows: tf.losses.softmax_cross_entropy.
-static void tower_gradients(Worker *tower, Tensor *X, Tensor *y) {
+// The gradient of the mean over the tower's rows, as tf.losses.softmax_cross_entropy has it.
+static void compute_gradients(Towers *t, int i, Tensor *X, Tensor *y) {
+    Worker *tower = &t->towers[i];
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_copy(tower->list[p], t->vars[p]);
     worker_gradients(tower, X, y);
     if (X->shape[0] > 0)
         launch(tower->device, scale, .x = tower->grads->data, .factor = 1 / (float)X->shape[0],
                .n = numel(tower->grads));
-}
-
-static void fetch_gradients(Towers *t) {
-    for (int i = 0; i < t->k; i++) {
-        for (int p = 0; p < LENET_PARAMS; p++)
-            tensor_copy(t->grads[i][p], t->towers[i].list[p]->grad);
-        tensor_fill(t->towers[i].grads, 0);
-    }
-    synchronize_all(); // the CPU has them
+    for (int p = 0; p < LENET_PARAMS; p++) tensor_copy(t->grads[i][p].grad, tower->list[p]->grad);
+    tensor_fill(tower->grads, 0);
 }
 
 // A sum of k means is applied as it is, or divided by k.
@@ -85,22 +77,15 @@ static void apply_gradients(Towers *t, float lr) {
 void towers_step(Towers *t, const Tensor *X, const Tensor *y, float lr) {
     Tensor *tower_inputs[MAX_COMPUTING], *tower_labels[MAX_COMPUTING];
     Device *devices[MAX_COMPUTING];
-    GradAndVar lists[MAX_COMPUTING][LENET_PARAMS], *tower_grads[MAX_COMPUTING];
-    GradAndVar final_grads[LENET_PARAMS];
+    GradAndVar *tower_grads[MAX_COMPUTING];
     for (int i = 0; i < t->k; i++) {
         devices[i] = t->towers[i].device;
+        tower_grads[i] = t->grads[i];
         begin_step(devices[i]);
     }
     split_batch(X, y, devices, t->k, tower_inputs, tower_labels); // tf.split
-    send_variables(t);
-    for (int i = 0; i < t->k; i++) tower_gradients(&t->towers[i], tower_inputs[i], tower_labels[i]);
-    fetch_gradients(t);
-    for (int i = 0; i < t->k; i++) {
-        tower_grads[i] = lists[i];
-        for (int p = 0; p < LENET_PARAMS; p++)
-            lists[i][p] = (GradAndVar){t->grads[i][p], t->vars[p]};
-    }
-    for (int p = 0; p < LENET_PARAMS; p++) final_grads[p].grad = t->vars[p]->grad;
-    combine_gradients(t->cpu, tower_grads, t->k, LENET_PARAMS, final_grads);
+    for (int i = 0; i < t->k; i++) compute_gradients(t, i, tower_inputs[i], tower_labels[i]);
+    synchronize_all(); // the CPU has all gradients
+    combine_gradients(t->cpu, tower_grads, t->k, LENET_PARAMS, t->final_grads);
     apply_gradients(t, lr);
 }

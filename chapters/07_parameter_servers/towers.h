@@ -1,5 +1,5 @@
-// towers.h: TensorFlow 1's way to use several GPUs: variables on the CPU, a copy of the model on
-// each device, and one place where gradients are combined. Source: the article
+// towers.h: how TensorFlow 1 uses several GPUs: variables on the CPU, a copy of the model on each
+// device, and one place where gradients are combined. Source: the article
 // "distributed-training-part-1", and TensorFlow's cifar10_multi_gpu_train.py.
 #ifndef TOWERS_H
 #define TOWERS_H
@@ -7,7 +7,7 @@
 #include "common/tensor/adam.h"
 #include "worker.h"
 
-// A gradient and the variable that it is of, as compute_gradients() returns them.
+// A gradient and its variable, as compute_gradients() returns them.
 typedef struct GradAndVar {
     Tensor *grad, *var;
 } GradAndVar;
@@ -22,15 +22,16 @@ typedef enum { TOWERS_SUM, TOWERS_MEAN } Combine; // the article; TensorFlow's e
 
 typedef struct Towers {
     int k;
-    Device *cpu;                    // computes the update, on memory of the host
-    Worker *towers;                 // one on each of k devices
-    Tensor *vars[LENET_PARAMS];     // the variables, with gradients, on the host
-    Tensor *(*grads)[LENET_PARAMS]; // [k]: what came from tower t, on the host
+    Device *cpu;                          // computes the update, on memory of the host
+    Worker *towers;                       // one on each of k devices
+    Tensor *vars[LENET_PARAMS];           // on the host
+    GradAndVar (*grads)[LENET_PARAMS];    // [k]: what came from tower t, on the host
+    GradAndVar final_grads[LENET_PARAMS]; // the sums
     Combine combine;
     Adam *adam; // NULL: plain gradient descent
 } Towers;
 
-// On devices 0..k-1, with the parameters of lenet_init(seed). For towers_free().
+// On these k devices, with the parameters of lenet_init(seed). For towers_free().
 Towers *towers_new(Device *const devices[], int k, uint64_t seed, Combine combine, bool adam);
 void towers_free(Towers *towers);
 

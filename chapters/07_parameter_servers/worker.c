@@ -56,13 +56,11 @@ float *scaled_params(uint64_t seed) {
     float *params = xmalloc(sizeof *params * lenet_floats());
     lenet_init(start, seed);
     for (int p = 0; p < LENET_PARAMS; p++) {
+        int n = (int)numel(start[p]); // shape (in, out), or (out, in, 5, 5); biases are zero
+        int inputs = n / start[p]->shape[start[p]->ndim == 2];
         float *values = tensor_values(start[p]);
-        bool is_matrix = start[p]->ndim == 2; // (in, out); a convolution's is (out, in, 5, 5)
-        int inputs = is_matrix ? start[p]->shape[0] : 1;
-        for (int d = 1; d < start[p]->ndim && !is_matrix; d++) inputs *= start[p]->shape[d];
-        float factor = 100 * sqrtf(2 / (float)inputs); // lenet_init()'s deviation is 0.01
-        for (size_t i = 0; i < numel(start[p]); i++)
-            params[lenet_first(p) + i] = factor * values[i];
+        for (int i = 0; i < n; i++) // lenet_init()'s standard deviation is 0.01
+            params[lenet_first(p) + (size_t)i] = 100 * sqrtf(2 / (float)inputs) * values[i];
         free(values);
         tensor_free(start[p]);
     }

@@ -243,12 +243,12 @@ function showPipeline(csv) {
 
 // A bar for the chosen discipline, between those of synchronous and asynchronous training, and how stale its pushes are.
 function showWaiting(csv) {
-    const [chosen, ...others] = rowsOf(csv), [way, W, seconds, mean, most, dropped] = chosen, [sync, async] = others.map((row) => Number(row[2]));
-    const shown = others.some(([name]) => name === way) ? others : [others[0], chosen, others[1]], longest = Math.max(...shown.map((row) => row[2]));
-    const bars = shown.map(([name, , time], i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${name}</text>` +
+    const [chosen, ...others] = rowsOf(csv), [way, dropped, mean, most, seconds] = chosen, [sync, async] = others.map((row) => Number(row[4]));
+    const shown = others.some(([name]) => name === way) ? others : [others[0], chosen, others[1]], longest = Math.max(...shown.map((row) => row[4]));
+    const bars = shown.map(([name, , , , time], i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${name}</text>` +
         `<path fill="hsl(${name === way ? 25 : 205} 55% 45%)" d="M110 ${14 + 20 * i}h${300 * time / longest}v14H110z"/>` +
         `<text x="${115 + 300 * time / longest}" y="${25 + 20 * i}">${(1e3 * time).toPrecision(3)} ms</text>`);
-    const stale = Number(most) ? `A push has missed ${Number(mean).toFixed(2)} others on average, at most ${most} (W-1 is ${W - 1}).` : "No push is stale.";
+    const stale = Number(most) ? `A push has missed ${Number(mean).toFixed(2)} others on average, at most ${most}.` : "No push is stale.";
     return [`<svg viewBox="0 0 500 76" role="img" aria-label="Modelled time until the same number of images">${bars.join("")}</svg>`,
         `The same number of images takes ${(seconds / async).toFixed(2)} times as long as with asynchronous training, and ` +
         `${(seconds / sync).toFixed(2)} times as long as with synchronous training. ${stale}` +

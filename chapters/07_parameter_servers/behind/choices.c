@@ -2,6 +2,7 @@
 #include "behind.h"
 
 #include "common/base/error.h"
+#include "common/program/book.h"
 
 #include <stdio.h>
 
@@ -22,27 +23,20 @@ const Flag choice_flags[] = {
      .otherwise = "the last one takes 4 times as long"},
     {"staleness-lr", FLAG_ON, &choices.staleness_lr,
      .help = "a push that missed T > 1 others counts 1/T"},
-    {"real", FLAG_ON, &choices.real, .help = "only train asynchronously, without a schedule"},
     {"schedule", FLAG_ON, &choices.schedule, .help = "only model who waits for whom (CSV and SVG)"},
     {0},
 };
 
 void read_slow(double slow[]) {
-    int worker, end = 0;
-    double times;
-    for (int w = 0; w < choices.workers; w++) slow[w] = 1;
-    if (!choices.slow) {
-        slow[choices.workers - 1] = choices.workers > 1 ? 4 : 1;
-        return;
-    }
-    if (sscanf(choices.slow, "%d=%lf%n", &worker, &times, &end) != 2 || choices.slow[end])
+    int worker = choices.workers - 1, end = 0;
+    double times = worker > 0 ? 4 : 1;
+    if (choices.slow &&
+        (sscanf(choices.slow, "%d=%lf%n", &worker, &times, &end) != 2 || choices.slow[end]))
         die_usage("WORKER=TIMES, as --slow 3=4", "--slow %s: not two numbers", choices.slow);
-    if (worker < 0 || worker >= choices.workers)
-        die_usage("workers are numbered from 0", "--slow %s: no such worker", choices.slow);
-    if (!(times >= 1 && times <= 1e6))
-        die_usage("1 is as fast as the others, and a million the most",
-                  "--slow %s: a worker cannot take %g times as long", choices.slow, times);
-    slow[worker] = times;
+    if (worker < 0 || worker >= choices.workers || !(times >= 1 && times <= 1e6))
+        die_usage("workers are numbered from 0, and 1 is as fast as the others",
+                  "--slow %s: no such worker, or no such pace", choices.slow);
+    for (int w = 0; w < choices.workers; w++) slow[w] = w == worker ? times : 1;
 }
 
 bool one_way(void) { return choices.staleness >= 0 || choices.backup >= 0; }
@@ -52,27 +46,35 @@ Discipline chosen_discipline(void) {
     return (Discipline){choices.staleness < 0 ? NO_BOUND : choices.staleness, 0};
 }
 
-static void check_real(const Flags *flags) {
-    if (one_way() || choices.staleness_lr || choices.schedule)
-        die_usage("leave it out: with --real, workers never wait, and all pushes count the same",
-                  "--real with --staleness, --backup, --staleness-lr or --schedule");
-    if (flags->backend == BACKEND_INLINE)
-        die_usage("--backend cpu", "--real: with --backend inline workers take turns");
-    if (choices.slow && num_gpus() > 0)
-        die_usage("--backend cpu", "--real --slow: GPUs cannot be slowed down");
-}
-
 void check_choices(const Flags *flags) {
-    if (flags->backend == BACKEND_MODEL && (one_way() || choices.real) && !choices.schedule)
+    const Choices *c = &choices;
+    if (flags->backend == BACKEND_MODEL && one_way() && !c->schedule)
         die_usage("leave one of the two out", "--backend model has no values to train with");
-    if (choices.staleness >= 0 && choices.backup >= 0)
+    if (c->staleness >= 0 && c->backup >= 0)
         die_usage("give one of the two: backup workers are a form of synchronous training",
                   "--staleness and --backup");
-    if (choices.backup >= choices.workers)
-        die_usage("some workers must be left", "--backup %d of %d workers", choices.backup,
-                  choices.workers);
-    if (choices.staleness_lr && one_way() && in_rounds(chosen_discipline()))
+    if (c->backup >= c->workers)
+        die_usage("some workers must be left", "--backup %d of %d workers", c->backup, c->workers);
+    if (c->staleness_lr && in_rounds(chosen_discipline()))
         die_usage("--staleness 1 or more, or inf",
                   "--staleness-lr: nothing is stale in synchronous training");
-    if (choices.real) check_real(flags);
+    if (flags->batch_size < c->workers || flags->batch_size > flags->train_size)
+        die_usage("each worker has at least one row, and all of them fewer than there are images",
+                  "--batch-size %d for %d workers and %d images", flags->batch_size, c->workers,
+                  flags->train_size);
+}
+
+void name_outputs(void) {
+    if (choices.schedule) {
+        book_output("_schedule.csv");
+        book_timeline("_schedule.svg");
+    } else if (!one_way()) {
+        book_csv("_exchange.csv");
+        book_output("_exchange.png");
+        book_csv("_disciplines.csv");
+        book_output("_disciplines.png");
+        book_timeline("_slow_worker.png");
+        book_timeline("_bounds.png");
+    }
+    book_check_outputs();
 }

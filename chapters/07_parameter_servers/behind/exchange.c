@@ -8,93 +8,47 @@
 // ---- all workers push and pull at the same time ------------------------------------------------
 
 // If all workers sent to server 0 first, the other servers would have to wait. So server s begins
-// with worker s W/S, and continues with the next ones.
-static void push_all(Servers *v, Worker workers[]) {
-    Event ready[MOST_WORKERS];
-    for (int w = 0; w < v->W; w++) ready[w] = device_record(workers[w].device);
-    for (int turn = 0; turn < v->W; turn++)
-        for (int s = 0; s < v->S; s++) {
-            int w = (s * v->W / v->S + turn) % v->W;
-            device_copy_after(ready[w], v->devices[s], v->received[s][w]->data,
-                              workers[w].grads->data + v->keys[s].first,
-                              tensor_bytes(v->received[s][w]));
-        }
-    for (int w = 0; w < v->W; w++) v->waits[w] = true;
-}
-
-static void pull_all(Servers *v, Worker workers[]) {
-    Event updated[MOST_SERVERS];
-    for (int s = 0; s < v->S; s++) updated[s] = device_record(v->devices[s]);
-    for (int turn = 0; turn < v->S; turn++)
-        for (int w = 0; w < v->W; w++) {
-            int s = (w * v->S / v->W + turn) % v->S;
-            device_copy_after(updated[s], workers[w].device,
-                              workers[w].params->data + v->keys[s].first, v->params[s]->data,
-                              tensor_bytes(v->params[s]));
-        }
-}
-
+// with worker s W/S and continues with the next ones, and so do pulls.
 static void exchange(Servers *v, Worker workers[]) {
-    push_all(v, workers);
+    Event ready[MOST_WORKERS], updated[MOST_SERVERS];
+    int W = v->W, S = v->S;
+    for (int w = 0; w < W; w++) ready[w] = device_record(workers[w].device);
+    for (int i = 0; i < W * S; i++) {
+        int s = i % S, w = (s * W / S + i / S) % W;
+        device_copy_after(ready[w], v->devices[s], v->received[s][w]->data,
+                          workers[w].grads->data + v->keys[s].first,
+                          tensor_bytes(v->received[s][w]));
+        v->waits[w] = true;
+    }
     servers_update(v);
-    pull_all(v, workers);
+    for (int s = 0; s < S; s++) updated[s] = device_record(v->devices[s]);
+    for (int i = 0; i < W * S; i++) {
+        int w = i % W, s = (w * S / W + i / W) % S;
+        device_copy_after(updated[s], workers[w].device, workers[w].params->data + v->keys[s].first,
+                          v->params[s]->data, tensor_bytes(v->params[s]));
+    }
 }
 
 // ---- bytes -------------------------------------------------------------------------------------
 
-static void add_bytes(Table *t, const char *who, size_t bytes, const char *formula) {
-    table_text(t, "%s", who);
-    table_numbers(t, (double)bytes);
-    table_text(t, "%s", formula);
-}
-
-static size_t sent_and_received(const Device *device, Device *const others[], int n) {
-    size_t bytes = 0;
-    for (int i = 0; i < n; i++)
-        if (others[i] != device)
-            bytes += ledger_bytes(device, others[i]) + ledger_bytes(others[i], device);
-    return bytes;
-}
-
-// Counted: what device `who` of W workers and then S servers sends and receives, or, with `shared`,
-// of W devices that are both.
-static size_t counted_bytes(int W, int S, bool shared, int who) {
-    Device *devices[MAX_COMPUTING];
-    Worker workers[MOST_WORKERS];
-    int n = shared ? W : W + S;
-    open_devices(devices, n);
-    Servers *v = servers_new(shared ? devices : devices + W, S, W, 1);
-    for (int w = 0; w < W; w++) workers[w] = worker_new(devices[w], 1);
-    ledger_reset();
-    exchange(v, workers);
-    synchronize_all();
-    size_t bytes = sent_and_received(devices[who], devices, n);
-    for (int w = 0; w < W; w++) worker_free(&workers[w]);
-    servers_free(v);
-    return bytes;
-}
-
 void show_bytes(const PsLesson *l) {
-    size_t n = lenet_floats(), P = n * sizeof(float), W = (size_t)l->W, S = (size_t)l->S;
-    size_t range = (size_t)equal_range((long)n, l->S, 0).count * sizeof(float);
-    size_t own = (size_t)equal_range((long)n, l->W, 0).count * sizeof(float);
-    size_t in_one = 2 * (P - own + (W - 1) * own);
-    Traffic ring = allreduce_bytes(&allreduces[2], n, l->W, 0);
-    char *servers = xprintf("one of %zu server%s", S, S > 1 ? "s" : "");
-    CHECK(counted_bytes(l->W, l->S, false, 0) == 2 * P, "a worker's bytes");
-    CHECK(counted_bytes(l->W, 1, false, l->W) == 2 * W * P, "the bytes of one server");
-    CHECK(counted_bytes(l->W, l->S, false, l->W) == 2 * W * range, "the bytes of a server");
-    CHECK(counted_bytes(l->W, l->W, true, 0) == in_one, "the bytes of both in one");
-    CHECK(n % W != 0 || ring.sent + ring.received == in_one, "the bytes of a ring");
+    double P = (double)lenet_floats() * sizeof(float), W = l->W, S = l->S;
+    const struct {
+        const char *who, *formula;
+        double bytes;
+    } rows[] = {{"a worker", "2 P", 2 * P},
+                {"one server, or a host of towers", "2 W P", 2 * W * P},
+                {"one of S servers", "2 W P/S", 2 * W * P / S},
+                {"device 0 of a star", "2 (W-1) P", 2 * (W - 1) * P},
+                {"worker and server in one", "4 (W-1)/W P, as in a ring", 4 * (W - 1) / W * P}};
     printf("\n");
     Table t = TABLE(NULL, WORDS("sends and receives", 31), WHOLE("bytes", .width = 9),
                     WORDS("formula", 26));
-    add_bytes(&t, "a worker", 2 * P, "2 P");
-    add_bytes(&t, "one server, or a host of towers", 2 * W * P, "2 W P");
-    if (S > 1) add_bytes(&t, servers, 2 * W * range, "2 W P/S");
-    add_bytes(&t, "device 0 of a star", 2 * (W - 1) * P, "2 (W-1) P");
-    add_bytes(&t, "worker and server in one", in_one, "4 (W-1)/W P, as in a ring");
-    free(servers);
+    for (int i = 0; i < 5; i++) {
+        table_text(&t, "%s", rows[i].who);
+        table_numbers(&t, rows[i].bytes);
+        table_text(&t, "%s", rows[i].formula);
+    }
 }
 
 // ---- modelled push and pull --------------------------------------------------------------------
