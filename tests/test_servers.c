@@ -316,28 +316,33 @@ CASE(test_orders) {
 
 // ---- towers and Adam ---------------------------------------------------------------------------
 
-static const float *by_towers(int k, Combine combine, float lr) {
-    Device *devices[MOST_WORKERS];
-    size_t n;
+// The gradients of k towers, which are sums of means. All variables go to each tower, and all
+// gradients come back.
+static const float *by_towers(int k) {
+    Worker towers[4], fetched[4], vars = worker_new(cpu_device(k), 3);
     PsLesson l = lesson_of(1, 1);
-    open_devices(devices, k);
-    Towers *t = towers_new(devices, k, l.seed, combine, false);
+    size_t bytes = 0;
+    for (int i = 0; i < k; i++) towers[i] = worker_new(try_gpu(i), 3);
+    for (int i = 0; i < k; i++) fetched[i] = worker_new(vars.device, 3);
     load(&l, 0, 0);
+    synchronize_all();
     ledger_reset();
-    towers_step(t, X, y, lr);
-    if (num_gpus() == 0) // all variables there, all gradients back, and the minibatch
-        assert_int_equal(ledger_bytes_host(), 2 * (size_t)k * lenet_floats() * sizeof(float) +
-                                                  tensor_bytes(X) + tensor_bytes(y));
-    const float *params = keep_memory(values_of_all(t->vars, LENET_PARAMS, &n));
-    towers_free(t);
-    return params;
+    towers_gradients(&vars, towers, fetched, k, X, y);
+    for (int i = 0; i < k; i++)
+        bytes += ledger_bytes(vars.device, try_gpu(i)) + ledger_bytes(try_gpu(i), vars.device);
+    assert_int_equal(bytes, 2 * (size_t)k * lenet_floats() * sizeof(float));
+    const float *grads = values_of(vars.grads);
+    for (int i = 0; i < k; i++) worker_free(&towers[i]);
+    for (int i = 0; i < k; i++) worker_free(&fetched[i]);
+    worker_free(&vars);
+    return grads;
 }
 
 CASE(test_towers) {
-    const float *one = by_towers(1, TOWERS_SUM, 0.2f), *mean = by_towers(4, TOWERS_MEAN, 0.2f),
-                *sum = by_towers(4, TOWERS_SUM, 0.05f); // a sum of 4 is 4 times the mean
-    assert_true(relative_difference(one, mean, NULL, lenet_floats()) < 1e-7);
-    assert_true(relative_difference(one, sum, NULL, lenet_floats()) < 1e-7);
+    const float *one = by_towers(1);
+    float *sum = (float *)by_towers(4);
+    for (size_t i = 0; i < lenet_floats(); i++) sum[i] /= 4;
+    assert_true(relative_difference(one, sum, NULL, lenet_floats()) < 1e-6);
 }
 
 // torch.optim.Adam: four steps with lr 0.1, with its own betas and eps, and with others.

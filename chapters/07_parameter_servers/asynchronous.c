@@ -6,10 +6,8 @@
 
 #include "common/base/error.h"
 #include "common/base/platform.h"
-#include "common/data/evaluate.h"
 #include "common/program/interrupt.h"
 #include "common/tensor/functional.h"
-#include "chapters/03_split_batch/split_batch.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -34,12 +32,11 @@ typedef struct Run {
 
 typedef struct Runner {
     Run *run;
-    int number;
-    Worker worker;
-    Tensor *X, *y, *grads, *params; // on the host: its rows, what it pushes, and what it pulls
-    long enqueued;                  // steps
-    _Atomic long pushed;            // steps
-    long based_on[MOST_SERVERS];    // versions that it pulled
+    Station station;
+    Tensor *grads, *params;      // on the host: what it pushes, and what it pulls
+    long enqueued;               // steps
+    _Atomic long pushed;         // steps
+    long based_on[MOST_SERVERS]; // versions that it pulled
 } Runner;
 
 // ## At the servers
@@ -81,7 +78,7 @@ static void push_and_pull(void *context) {
     Runner *r = context;
     Run *run = r->run;
     for (int turn = 0; turn < run->lesson->S; turn++) {
-        int s = (r->number + turn) % run->lesson->S;
+        int s = (r->station.number + turn) % run->lesson->S;
         Range keys = run->shelves[s].keys;
         (run->options->careless ? visit_twice : visit_server)(r, s, keys);
         if (run->options->ones && is_torn(r->params->data + keys.first, keys.count)) run->torn++;
@@ -92,18 +89,13 @@ static void push_and_pull(void *context) {
 // ## A worker's step
 
 static void enqueue_step(Runner *r) {
-    Device *device = r->worker.device;
-    Tensor *X, *y;
-    ps_load(r->run->lesson, r->enqueued, r->number, r->X, r->y);
-    begin_step(device);
-    split_batch(r->X, r->y, &device, 1, &X, &y);
-    worker_gradients(&r->worker, X, y);
-    if (r->run->options->ones) tensor_fill(r->worker.grads, 1);
-    tensor_copy(r->grads, r->worker.grads);
-    tensor_fill(r->worker.grads, 0);
-    queue_call(compute_queue(device), push_and_pull, r);
-    tensor_copy(r->worker.params, r->params);
-    r->enqueued++;
+    Worker *worker = &r->station.worker;
+    station_compute(&r->station, r->run->lesson, r->enqueued++);
+    if (r->run->options->ones) tensor_fill(worker->grads, 1);
+    tensor_copy(r->grads, worker->grads);
+    tensor_fill(worker->grads, 0);
+    queue_call(compute_queue(worker->device), push_and_pull, r);
+    tensor_copy(worker->params, r->params);
 }
 
 // A worker that has pushed gets its next step.
@@ -126,36 +118,19 @@ static long run_all_steps(const Run *run, Runner runners[]) {
 // ## All of it
 
 static void open_runner(Run *run, Runner *r, int w) {
-    const PsLesson *l = run->lesson;
-    int n = (int)lenet_floats();
-    *r = (Runner){.run = run, .number = w, .worker = worker_new(try_gpu(w), l->seed)};
-    r->X = tensor_new(host(), ps_rows(l, w), 1, l->train_data->rows, l->train_data->cols);
-    r->y = tensor_new(host(), ps_rows(l, w));
-    r->grads = tensor_new(host(), n);
-    r->params = tensor_new(host(), n);
-    if (l->start) tensor_write(r->worker.params, l->start);
-    if (run->options->ones) tensor_fill(r->worker.params, 0);
-    if (run->options->slow && num_gpus() == 0)
-        device_set_slowdown(r->worker.device, run->options->slow[w]);
+    const double *slow = run->options->slow;
+    *r = (Runner){.run = run, .station = station_new(run->lesson, w)};
+    r->grads = tensor_new(host(), (int)lenet_floats());
+    r->params = tensor_new(host(), (int)lenet_floats());
+    if (run->options->ones) tensor_fill(r->station.worker.params, 0);
+    if (slow && num_gpus() == 0) device_set_slowdown(r->station.worker.device, slow[w]);
 }
 
 static void close_runner(Runner *r) {
-    if (num_gpus() == 0) device_set_slowdown(r->worker.device, 1);
-    worker_free(&r->worker);
-    tensor_free(r->X);
-    tensor_free(r->y);
+    if (num_gpus() == 0) device_set_slowdown(r->station.worker.device, 1);
+    station_free(&r->station);
     tensor_free(r->grads);
     tensor_free(r->params);
-}
-
-static double accuracy_of(const Run *run) {
-    Worker probe = worker_new(try_gpu(0), run->lesson->seed);
-    DataIter *test = data_iter_new(run->lesson->test_data, 256, false, 0);
-    tensor_write(probe.params, run->params);
-    double accuracy = evaluate_accuracy_gpu(lenet, probe.list, test, probe.device);
-    data_iter_free(test);
-    worker_free(&probe);
-    return accuracy;
 }
 
 AsyncResult async_run(const PsLesson *l, const AsyncOptions *options) {
@@ -167,14 +142,15 @@ AsyncResult async_run(const PsLesson *l, const AsyncOptions *options) {
     for (int w = 0; w < l->W; w++) open_runner(run, &runners[w], w);
     for (int s = 0; s < l->S; s++)
         run->shelves[s].keys = equal_range((long)lenet_floats(), l->S, s);
-    run->params = tensor_values(runners[0].worker.params);
+    run->params = tensor_values(runners[0].station.worker.params);
     AsyncResult result = {.pushes = run_all_steps(run, runners), .params = run->params};
     for (int s = 0; s < l->S; s++)
         CHECK(run->shelves[s].version == (options->careless ? 2 : 1) * result.pushes,
               "each push is applied once at each server");
     result.torn = run->torn;
     result.staleness = run->shelves[0].staleness;
-    result.accuracy = l->test_data ? accuracy_of(run) : NAN;
+    tensor_write(runners[0].station.worker.params, run->params);
+    result.accuracy = l->test_data ? ps_accuracy(l, &runners[0].station.worker) : NAN;
     for (int w = 0; w < l->W; w++) close_runner(&runners[w]);
     free(runners);
     free(run);

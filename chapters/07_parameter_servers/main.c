@@ -82,9 +82,16 @@ static Pace pace;
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
 // as many servers as workers, the time no longer depends on W, but there are twice as many hosts.
 // If every host is both worker and server, its own range does not travel, and it sends and receives
-// what a device in a ring does (chapter 2). For four workers and two servers:
+// what a device in a ring does (chapter 2). With P = 516,272 bytes, four workers and two servers:
 //
-// behind/exchange.c:show_bytes
+// | in each step             | sends and receives |     bytes |
+// |--------------------------|--------------------|----------:|
+// | a worker                 | 2 P                | 1,032,544 |
+// | the only server          | 2 W P              | 4,130,176 |
+// | one of S servers         | 2 W P/S            | 2,065,088 |
+// | worker and server in one | 4 (W-1)/W P        | 1,548,816 |
+// | a device of a ring       | 4 (W-1)/W P        | 1,548,816 |
+// | device 0 of a star       | 2 (W-1) P          | 3,097,632 |
 //
 // ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
 // beside the formula (dashed). With one server, twice as many workers take twice as long. With half
@@ -272,18 +279,9 @@ static Pace pace;
 //
 // ## Exercises
 //
-// 1 and 3 have a folder in `exercises/`, and `make exercise-07-1` checks your part. 2 and 4 are
-// questions on the lab's sheet.
-//
-// 1. Place the tensors of ResNet-18 on servers so that the busiest server has as little as
-// possible.
-//    When is it worth cutting a tensor?
-// 2. How much smaller must the learning rate be if pushes are stale? Find the rule, with
-//    `--staleness-lr` and without.
-// 3. Backup workers or SSP: which reaches an accuracy first, with which kind of slow workers?
-// 4. The towers' update on a GPU instead of the CPU: what would move, over which links, and on
-// which
-//    machine would it be faster?
+// `make exercise-07-1` (which server has which tensors of ResNet-18?) and `make exercise-07-3`
+// (backup workers or SSP?) check your part. Exercises 2 (how much smaller must the learning rate be
+// if pushes are stale?) and 4 (the towers' update on a GPU) are questions on the lab's sheet.
 
 // ## The program
 
@@ -334,7 +332,6 @@ static void show_all(bool has_values) {
     predict_compare(longer, times, "times as long");
     book_result("synchronous training took %.2f times as long as asynchronous", times);
     if (has_values) show_synchronous(&lesson, 10);
-    show_bytes(&lesson);
     draw_exchanges();
     draw_bounds(&pace);
     if (has_values) compare_ways(&lesson, &pace, clocks);

@@ -52,95 +52,85 @@ void ps_load(const PsLesson *l, long clock, int w, Tensor *X, Tensor *y) {
 
 // ## A worker at work
 
-typedef struct Station {
-    Worker worker;
-    Tensor *X, *y; // on the host: its rows of the step
-    Event loaded;  // they have been read
-} Station;
-
-typedef struct Floor {
-    const PsLesson *lesson;
-    Servers *servers;
-    Station *stations;
-    Worker probe; // its parameters are those whose accuracy is taken
-    DataIter *test;
-    PsResult result;
-} Floor;
-
-static Station station_new(const PsLesson *l, int w) {
+Station station_new(const PsLesson *l, int w) {
     const Dataset *d = l->train_data;
-    return (Station){.worker = worker_new(try_gpu(w), l->seed),
-                     .X = tensor_new(host(), ps_rows(l, w), 1, d->rows, d->cols),
-                     .y = tensor_new(host(), ps_rows(l, w))};
+    Station s = {.worker = worker_new(try_gpu(w), l->seed), .number = w};
+    s.X = tensor_new(host(), ps_rows(l, w), 1, d->rows, d->cols);
+    s.y = tensor_new(host(), ps_rows(l, w));
+    if (l->start) tensor_write(s.worker.params, l->start);
+    return s;
 }
 
-static void station_free(Station *s) {
+void station_free(Station *s) {
     worker_free(&s->worker);
     tensor_free(s->X);
     tensor_free(s->y);
 }
 
-static void pull_and_compute(Floor *f, const Happening *e) {
-    Station *s = &f->stations[e->worker];
+void station_compute(Station *s, const PsLesson *l, long clock) {
     Device *device = s->worker.device;
     Tensor *X, *y;
-    servers_pull(f->servers, &s->worker);
     event_synchronize(s->loaded); // the rows of the previous step have gone to the device
-    ps_load(f->lesson, e->clock, e->worker, s->X, s->y);
+    ps_load(l, clock, s->number, s->X, s->y);
     begin_step(device);
     split_batch(s->X, s->y, &device, 1, &X, &y);
     s->loaded = device_record(device);
     worker_gradients(&s->worker, X, y);
 }
 
+// ## A schedule
+
+typedef struct Floor {
+    const PsLesson *lesson;
+    Servers *servers;
+    Station stations[MOST_WORKERS];
+    Worker probe; // its parameters are those whose accuracy is taken
+    PsResult result;
+} Floor;
+
 static void carry_out(Floor *f, const Happening *e) {
-    Worker *worker = &f->stations[e->worker].worker;
-    if (e->kind == EVENT_PULL) pull_and_compute(f, e);
-    if (e->kind == EVENT_PUSH) servers_push(f->servers, e->worker, worker);
-    if (e->kind == EVENT_DROP) servers_drop(f->servers, worker);
+    Station *s = &f->stations[e->worker];
+    if (e->kind == EVENT_PULL) {
+        servers_pull(f->servers, &s->worker);
+        station_compute(s, f->lesson, e->clock);
+    }
+    if (e->kind == EVENT_PUSH) servers_push(f->servers, e->worker, &s->worker);
+    if (e->kind == EVENT_DROP) servers_drop(f->servers, &s->worker);
     f->result.seconds = e->time;
 }
 
-// ## The accuracy of what the servers hold
+double ps_accuracy(const PsLesson *l, Worker *worker) {
+    DataIter *test = data_iter_new(l->test_data, 256, false, 0);
+    double accuracy = evaluate_accuracy_gpu(lenet, worker->list, test, worker->device);
+    data_iter_free(test);
+    return accuracy;
+}
 
 static void add_point(Floor *f) {
     PsResult *r = &f->result;
     servers_pull(f->servers, &f->probe);
-    double accuracy = evaluate_accuracy_gpu(lenet, f->probe.list, f->test, f->probe.device);
+    double accuracy = ps_accuracy(f->lesson, &f->probe);
     r->points = xgrow(r->points, (size_t)r->count + 1, sizeof *r->points);
     r->points[r->count++] = (PsPoint){f->servers->applied, r->seconds, accuracy};
 }
 
-// ## All of it
-
-static void open_floor(Floor *f, const PsLesson *l, Discipline how) {
+static Servers *servers_of(const PsLesson *l, Discipline how) {
     Device *devices[MAX_COMPUTING];
     open_devices(devices, l->W + l->S); // the workers, then the servers
-    f->lesson = l;
-    f->servers = servers_new(devices + l->W, l->S, l->W, l->seed);
-    f->servers->per_update = in_rounds(how) ? l->W - how.backup : 1;
-    f->servers->batch_size = l->batch_size;
-    f->servers->lr = l->lr;
-    f->servers->lr_by_staleness = l->lr_by_staleness;
-    if (l->start) servers_start_from(f->servers, l->start);
-    f->stations = xcalloc((size_t)l->W, sizeof *f->stations);
-    for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
-    f->probe = worker_new(try_gpu(0), l->seed);
-    f->test = data_iter_new(l->test_data, 256, false, 0);
-}
-
-static void close_floor(Floor *f) {
-    synchronize_all();
-    for (int w = 0; w < f->lesson->W; w++) station_free(&f->stations[w]);
-    free(f->stations);
-    worker_free(&f->probe);
-    servers_free(f->servers);
-    data_iter_free(f->test);
+    Servers *v = servers_new(devices + l->W, l->S, l->W, l->seed);
+    v->per_update = in_rounds(how) ? l->W - how.backup : 1;
+    v->batch_size = l->batch_size;
+    v->lr = l->lr;
+    v->lr_by_staleness = l->lr_by_staleness;
+    if (l->start) servers_start_from(v, l->start);
+    return v;
 }
 
 PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
     Floor *f = xcalloc(1, sizeof *f);
-    open_floor(f, l, schedule->how);
+    *f = (Floor){.lesson = l, .servers = servers_of(l, schedule->how)};
+    for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
+    f->probe = worker_new(try_gpu(0), l->seed);
     long all = schedule_events(schedule, EVENT_PUSH);
     for (int i = 0; i < schedule->count && !interrupted(); i++) {
         carry_out(f, &schedule->list[i]);
@@ -154,7 +144,9 @@ PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
     f->result.staleness = f->servers->staleness;
     f->result.n = lenet_floats();
     f->result.params = tensor_values(f->probe.params);
-    close_floor(f);
+    for (int w = 0; w < l->W; w++) station_free(&f->stations[w]);
+    worker_free(&f->probe);
+    servers_free(f->servers);
     PsResult result = f->result;
     free(f);
     return result;

@@ -24,6 +24,20 @@ int ps_rows(const PsLesson *lesson, int w);
 // that do not fill a minibatch at the end of an epoch are left out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
+// A worker with the rows of its step, on the host.
+typedef struct Station {
+    Worker worker;
+    int number;
+    Tensor *X, *y;
+    Event loaded; // they have been read
+} Station;
+Station station_new(const PsLesson *lesson, int w); // for station_free()
+void station_free(Station *station);
+// Loads the worker's shard of minibatch number `clock`, and adds its gradients. Enqueued.
+void station_compute(Station *station, const PsLesson *lesson, long clock);
+// The test accuracy of a worker's parameters.
+double ps_accuracy(const PsLesson *lesson, Worker *worker);
+
 typedef struct PsPoint {
     long pushes; // applied
     double time; // modelled

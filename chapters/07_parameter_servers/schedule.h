@@ -6,21 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MOST_WORKERS = 64 };
+enum { MOST_WORKERS = 64, NO_BOUND = 1 << 30 };
 
 // How workers wait for each other.
 typedef struct Discipline {
-    // The number of steps that a worker may be ahead of the slowest. 0 is synchronous training,
-    // NO_BOUND asynchronous training, and anything between them is bounded staleness (SSP).
+    // The number of steps that a worker may be ahead of the slowest: 0 in synchronous training,
+    // NO_BOUND in asynchronous training, anything between them is bounded staleness (SSP).
     int staleness;
-    // More than 0: synchronous training with backup workers. Each update takes the first W - backup
-    // pushes and drops the others.
+    // More than 0: synchronous, and each update takes the first W - backup pushes.
     int backup;
 } Discipline;
-enum { NO_BOUND = 1 << 30 };
 
-// Whether training is synchronous, with or without backup workers, so that it has rounds with one
-// update each.
+// Whether training is synchronous, with or without backup workers, so with rounds of one update.
 bool in_rounds(Discipline how);
 // "synchronous", "asynchronous", "SSP 3", "1 backup"; free() it.
 char *discipline_name(Discipline how);
@@ -29,7 +26,7 @@ char *discipline_name(Discipline how);
 typedef struct Pace {
     int W;
     double compute;  // of one worker for the gradients of its shard
-    double *slow;    // [W]: the worker takes this many times as long for everything it does
+    double *slow;    // [W]: the worker takes this many times as long for everything
     double jitter;   // a computation takes 1 + jitter * (-1..1) times as long, by the seed,
     double odds;     // and with this probability, in any step of any worker,
     double stall;    // this many times as long
@@ -54,29 +51,27 @@ typedef struct Schedule {
     Happening *list; // in the order of time
 } Schedule;
 
-// What becomes of a push with backup workers. It is dropped if its round is over. Otherwise it is
-// taken, and may be the last one that the update needs.
+// With backup workers, a push is dropped if its round is over. Otherwise it is taken, and may be
+// the last one that the update needs.
 typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
 
 // What a discipline decides. schedule.c has both functions, and in exercise 3 you write them again.
 typedef struct Rules {
-    // A worker has made `mine` steps, and each of n workers, itself among them, has made steps[i].
-    // Returns whether it may begin another step.
+    // May a worker that has made `mine` steps begin another one? Each of n workers, itself among
+    // them, has made steps[i].
     bool (*may_begin)(long mine, const long steps[], int n, int staleness);
     // A push of step number `step` arrives, after this many updates, and this many pushes of the
     // present round, in which W workers take part.
     PushFate (*fate)(long step, long updates, int taken, int W, int backup);
 } Rules;
 
-// The events until W - backup times `clocks` pushes have been taken, which is `clocks` steps of
-// each worker, unless workers do not wait for each other or pushes are dropped. For
-// schedule_free().
+// The events until W - backup times `clocks` pushes have been taken. For schedule_free().
 Schedule schedule_make(const Pace *pace, Discipline how, long clocks);
 Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules);
 void schedule_free(Schedule *schedule);
 
 double schedule_seconds(const Schedule *schedule);
-// How many pushes were taken, and how many dropped.
+// How many events of this kind there are.
 long schedule_events(const Schedule *schedule, EventKind kind);
 
 #endif

@@ -1,8 +1,6 @@
 // servers.h: parameter servers, devices that each hold a range of the parameters and update it with
 // the gradients that workers push. Source: [@li2014].
-//
-// All that is done to the parameters is enqueued by the host, so the order of the calls decides
-// about the bits. asynchronous.c has servers that workers visit in any order.
+// (In asynchronous.c, workers visit servers in any order. Here the order of the calls decides.)
 #ifndef SERVERS_H
 #define SERVERS_H
 

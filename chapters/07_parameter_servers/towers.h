@@ -4,7 +4,6 @@
 #ifndef TOWERS_H
 #define TOWERS_H
 
-#include "common/tensor/adam.h"
 #include "worker.h"
 
 // A gradient and its variable, as compute_gradients() returns them.
@@ -13,30 +12,15 @@ typedef struct GradAndVar {
 } GradAndVar;
 
 // The article's combine_gradients(tower_grads): for each variable, the sum of its gradients over
-// all towers. tower_grads[t] is the list of tower t. `device`, which has all grads in its memory,
-// computes the sums and puts them into final_grads[v].grad. Enqueued.
+// all towers, on a device that has all of them in its memory. tower_grads[t] is the list of tower
+// t. The sums go to final_grads[v].grad. Enqueued.
 void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
                        int num_vars, GradAndVar final_grads[]);
 
-typedef enum { TOWERS_SUM, TOWERS_MEAN } Combine; // the article; TensorFlow's example
-
-typedef struct Towers {
-    int k;
-    Device *cpu;                          // computes the update, on memory of the host
-    Worker *towers;                       // one on each of k devices
-    Tensor *vars[LENET_PARAMS];           // on the host
-    GradAndVar (*grads)[LENET_PARAMS];    // [k]: what came from tower t, on the host
-    GradAndVar final_grads[LENET_PARAMS]; // the sums
-    Combine combine;
-    Adam *adam; // NULL: plain gradient descent
-} Towers;
-
-// On these k devices, with the parameters of lenet_init(seed). For towers_free().
-Towers *towers_new(Device *const devices[], int k, uint64_t seed, Combine combine, bool adam);
-void towers_free(Towers *towers);
-
-// One step on a minibatch on the host: split, variables to all towers, the gradient of the mean
-// loss of each tower's rows, back to the CPU, combined, applied. Waits.
-void towers_step(Towers *towers, const Tensor *X, const Tensor *y, float lr);
+// The gradients of a minibatch on the host: the variables go to k towers, each computes the
+// gradient of the *mean* loss of its rows, all gradients go to `fetched`, which are on the device
+// of the variables, and their sum is vars->grads. Waits.
+void towers_gradients(Worker *vars, Worker towers[], Worker fetched[], int k, const Tensor *X,
+                      const Tensor *y);
 
 #endif

@@ -33,8 +33,6 @@ void name_outputs(void);
 // worker computes its shard of the lesson's minibatch, and all parameters go over the network.
 Pace pace_on(const Machine *machine, const PsLesson *lesson, double slow[]);
 
-// A table of what one step sends and receives, by the formulas. (tests/test_servers.c counts.)
-void show_bytes(const PsLesson *lesson);
 // Modelled push and pull of 1 to 16 workers on `laptops-1gbe`, with 1, W/2 and W servers, beside
 // the formula and a ring: book_csv("_exchange.csv") and book_output("_exchange.png").
 void draw_exchanges(void);
@@ -57,7 +55,7 @@ void show_machines(const PsLesson *lesson, const Pace *pace, long clocks);
 // Eight workers, none of them slow, at two learning rates, with and without staleness: a table.
 // Returns the accuracy of synchronous training at the higher rate; NAN if interrupted.
 double compare_rates(const PsLesson *lesson, long clocks);
-// Trains once in one way: a table. die()s if the rate was too large.
+// The same table for one way.
 void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks);
 // --schedule, for the figure to move: times and staleness of this way and of synchronous and
 // asynchronous training (CSV), and its first steps as a timeline (SVG). No images are read.

@@ -3,6 +3,7 @@
 
 #include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/02_get_params_and_allreduce/behind/behind.h"
 #include "chapters/03_split_batch/split_batch.h"
 
 // ---- all workers push and pull at the same time ------------------------------------------------
@@ -29,28 +30,6 @@ static void exchange(Servers *v, Worker workers[]) {
     }
 }
 
-// ---- bytes -------------------------------------------------------------------------------------
-
-void show_bytes(const PsLesson *l) {
-    double P = (double)lenet_floats() * sizeof(float), W = l->W, S = l->S;
-    const struct {
-        const char *who, *formula;
-        double bytes;
-    } rows[] = {{"a worker", "2 P", 2 * P},
-                {"one server, or a host of towers", "2 W P", 2 * W * P},
-                {"one of S servers", "2 W P/S", 2 * W * P / S},
-                {"device 0 of a star", "2 (W-1) P", 2 * (W - 1) * P},
-                {"worker and server in one", "4 (W-1)/W P, as in a ring", 4 * (W - 1) / W * P}};
-    printf("\n");
-    Table t = TABLE(NULL, WORDS("sends and receives", 31), WHOLE("bytes", .width = 9),
-                    WORDS("formula", 26));
-    for (int i = 0; i < 5; i++) {
-        table_text(&t, "%s", rows[i].who);
-        table_numbers(&t, rows[i].bytes);
-        table_text(&t, "%s", rows[i].formula);
-    }
-}
-
 // ---- modelled push and pull --------------------------------------------------------------------
 
 static double servers_exchange_seconds(const Machine *machine, int W, int S) {
@@ -66,20 +45,6 @@ static double servers_exchange_seconds(const Machine *machine, int W, int S) {
     return run.seconds;
 }
 
-static double ring_seconds(const Machine *machine, int W) {
-    ModelledRun run = {.machine = machine, .k = W};
-    Tensor *data[MOST_WORKERS];
-    modelled_begin(&run);
-    for (int w = 0; w < W; w++) {
-        data[w] = tensor_new(run.devices[w], (int)lenet_floats());
-        begin_step(data[w]->device);
-    }
-    while (modelled_run(&run)) allreduce_ring(data, W);
-    for (int w = 0; w < W; w++) tensor_free(data[w]);
-    modelled_end(&run);
-    return run.seconds;
-}
-
 static Link network_of(const Machine *machine) {
     return machine_route(machine, 0, machine->cards > 0 ? machine->devices : 1).link;
 }
@@ -87,8 +52,9 @@ static Link network_of(const Machine *machine) {
 static void add_exchange(Table *t, const Machine *machine, int W, int S) {
     double P = (double)lenet_floats() * sizeof(float), B = network_of(machine).bandwidth;
     table_text(t, "%s", machine->name);
-    table_numbers(t, W, S, servers_exchange_seconds(machine, W, S),
-                  2 * fmax(P / B, W * P / (S * B)), W > 1 ? ring_seconds(machine, W) : NAN);
+    table_numbers(
+        t, W, S, servers_exchange_seconds(machine, W, S), 2 * fmax(P / B, W * P / (S * B)),
+        W > 1 ? modelled_allreduce(machine, allreduce_ring, W, (int)lenet_floats()) : NAN);
 }
 
 void draw_exchanges(void) {

@@ -164,30 +164,21 @@ typedef struct Way {
     double accuracies[NUM_SEEDS]; // at the end
 } Way;
 
-static double last_accuracy(const PsResult *r) {
-    return r->count > 0 ? r->points[r->count - 1].accuracy : NAN;
-}
-
-static PsResult train_once(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks) {
-    PsLesson l = *lesson;
-    float *start = scaled_params(l.seed);
-    Schedule s = schedule_of(pace, how, clocks, l.seed);
-    l.start = start;
-    PsResult r = ps_replay(&l, &s);
-    Staleness stale = staleness_of(&s);
-    CHECK(interrupted() || memcmp(&stale, &r.staleness, sizeof stale) == 0,
-          "the servers count the staleness that the schedule has");
-    free(start);
-    schedule_free(&s);
-    return r;
-}
-
 static Way train_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks) {
     Way way = {.accuracies = {0}};
     PsLesson l = *lesson;
     for (int i = 0; i < NUM_SEEDS && !interrupted(); i++, l.seed++) {
-        way.results[i] = train_once(&l, pace, how, clocks);
-        way.accuracies[i] = last_accuracy(&way.results[i]);
+        PsResult *r = &way.results[i];
+        float *start = scaled_params(l.seed);
+        Schedule s = schedule_of(pace, how, clocks, l.seed);
+        Staleness stale = staleness_of(&s);
+        l.start = start;
+        *r = ps_replay(&l, &s);
+        CHECK(interrupted() || memcmp(&stale, &r->staleness, sizeof stale) == 0,
+              "the servers count the staleness that the schedule has");
+        if (r->count > 0) way.accuracies[i] = r->points[r->count - 1].accuracy;
+        free(start);
+        schedule_free(&s);
     }
     return way;
 }
@@ -254,29 +245,43 @@ static void print_staleness(const Staleness *stale) {
     }
 }
 
-void compare_ways(const PsLesson *lesson, const Pace *pace, long clocks) {
+// The same table for any number of ways; the first one is the one that others are compared with.
+static void train_ways(const PsLesson *lesson, const Pace *pace, const Discipline hows[], int n,
+                       long clocks, Way trained[]) {
     PsLesson l = *lesson;
-    Way trained[NUM_WAYS];
-    int n = l.W > 1 ? NUM_WAYS : NUM_WAYS - 1, done = 0; // a backup needs another worker
     l.points = NUM_POINTS;
-    for (; done < n && !interrupted(); done++)
-        trained[done] = train_way(&l, pace, ways[done], clocks);
+    printf("\n");
+    Table t = TABLE(NULL, WAY_COLUMNS, FIXED("accuracy", 3, .width = 5),
+                    FIXED("least", 3, .width = 5), FIXED("most", 3, .width = 5),
+                    FIXED("more", 3, .width = 6), FIXED("±", 3, .width = 5));
+    for (int i = 0; i < n; i++) {
+        trained[i] = train_way(&l, pace, hows[i], clocks);
+        if (interrupted()) continue;
+        add_way(&t, pace, hows[i], clocks);
+        add_accuracies(&t, trained[i].accuracies);
+        add_difference(&t, &trained[i], &trained[0]);
+    }
+}
+
+void compare_ways(const PsLesson *l, const Pace *pace, long clocks) {
+    const char *csv = book_csv("_disciplines.csv"), *png = book_output("_disciplines.png");
+    Way trained[NUM_WAYS];
+    int n = l->W > 1 ? NUM_WAYS : NUM_WAYS - 1; // a backup needs another worker
+    train_ways(l, pace, ways, n, clocks, trained);
     if (!interrupted()) {
-        const char *csv = book_csv("_disciplines.csv"), *png = book_output("_disciplines.png");
-        printf("\n");
-        Table t = TABLE(NULL, WAY_COLUMNS, FIXED("accuracy", 3, .width = 5),
-                        FIXED("least", 3, .width = 5), FIXED("most", 3, .width = 5),
-                        FIXED("more", 3, .width = 6), FIXED("±", 3, .width = 5));
-        for (int w = 0; w < n; w++) {
-            add_way(&t, pace, ways[w], clocks);
-            add_accuracies(&t, trained[w].accuracies);
-            add_difference(&t, &trained[w], &trained[0]);
-        }
-        write_points(csv, trained, n, pace, &l);
+        write_points(csv, trained, n, pace, l);
         print_staleness(&trained[ASYNC].results[0].staleness);
         plot_draw(png, "disciplines.gp", csv);
     }
-    for (int w = 0; w < done; w++) free_way(&trained[w]);
+    for (int w = 0; w < n; w++) free_way(&trained[w]);
+}
+
+void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clocks) {
+    Way way;
+    train_ways(l, pace, &how, 1, clocks, &way);
+    book_result("the test accuracy is %.3f, the mean of %d seeds", mean(way.accuracies, NUM_SEEDS),
+                NUM_SEEDS);
+    free_way(&way);
 }
 
 double compare_rates(const PsLesson *lesson, long clocks) {
@@ -312,17 +317,4 @@ double compare_rates(const PsLesson *lesson, long clocks) {
         free_way(&way);
     }
     return control;
-}
-
-void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks) {
-    PsResult r = train_once(lesson, pace, how, clocks);
-    for (size_t i = 0; i < r.n; i++)
-        if (!isfinite(r.params[i]))
-            die("start again with a smaller --lr",
-                "parameter %zu of LeNet is not a number any more", i);
-    Table t = TABLE(NULL, WAY_COLUMNS, FIXED("accuracy", 3));
-    add_way(&t, pace, how, clocks);
-    table_numbers(&t, last_accuracy(&r));
-    book_result("the test accuracy is %.3f at the end", last_accuracy(&r));
-    ps_result_free(&r);
 }
