@@ -13,31 +13,30 @@ static Pace pace;
 // In chapter 4, no device begins a step before it has the sum of all gradients. This is
 // *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
-// In *asynchronous* training no device waits. Each one, called a *worker* here, *pulls* the newest
-// parameters, computes the gradients of its shard, *pushes* them, and begins again. Each push is
-// applied to the parameters as soon as it arrives.
+// In *asynchronous* training no device waits. Each *worker*, as they are called here, *pulls* the
+// newest parameters, computes the gradients of its shard, *pushes* them, and begins again. Each
+// push is applied to the parameters as soon as it arrives.
 //
 // The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
-// with one A100 GPU, and its times are modelled, as on a `dgx-a100`. Worker 3 takes four times as
-// long as the others for everything, computing as well as pulling and pushing. (Computing times
-// also vary by up to a tenth, by chance.) Both ways train until 1,024 pushes have been applied.
+// with one A100 GPU, and times are modelled (`dgx-a100`). Worker 3 takes four times as long as the
+// others for everything, computing as well as pulling and pushing. Computing times also vary by up
+// to a tenth, by chance. Training ends after 1,024 pushes.
 //
 // main.c:ask_how_much_longer
 //
 // behind/ways.c:show_slow_worker
 //
-// ![The first steps. In synchronous training, three of four workers are idle most of the time. In
-// asynchronous training, none is. Numbers count a worker's
-// steps.](plots/07_parameter_servers_slow_worker.png "Two timelines with a lane for each of four
-// workers. Above, workers 0 to 2 wait until worker 3 has pushed. Below, they compute step after
-// step, twelve of them while worker 3 makes three.")
+// ![The first steps, with their numbers. In synchronous training, three workers are idle most of
+// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "A lane
+// for each of four workers, twice. Above, workers 0 to 2 wait for worker 3. Below, they compute all
+// the time, twelve steps while worker 3 makes three.")
 //
-// While the slow worker makes one step, each of the others could make four. So there is time for
-// 4 + 4 + 4 + 1 = 13 pushes, and synchronous training makes 4. This gives 13/4 = 3.25, slightly
-// less than the ratio of the two times. ("A slow computer or a slow cable?" explains the rest.)
+// While the slow worker makes one step, each of the others could make four. So there is time for 4
+// + 4 + 4 + 1 = 13 pushes, and synchronous training makes 4. The ratio is 13/4 = 3.25, slightly
+// less than that of the two times. ("A slow computer or a slow cable?" explains the rest.)
 //
-// Asynchronous training has its price. When a push arrives, other workers have already changed the
-// parameters from which it was computed. First we need a place for these parameters.
+// This has its price. When a push arrives, other workers have already changed the parameters from
+// which it was computed. First we need a place for these parameters.
 //
 // ## Servers
 //
@@ -94,11 +93,10 @@ static Pace pace;
 // | device 0 of a star       | 2 (W-1) P          | 3,097,632 |
 //
 // ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
-// beside the formula (dashed). With one server, twice as many workers take twice as long. With half
-// as many servers as workers, or as many, the time hardly
-// changes.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers,
-// both axes logarithmic. One server: in proportion to the workers. Half as many servers as workers,
-// and as many: nearly flat. The ring rises from half of the lowest line towards it.")
+// beside the formula (dashed). With one server, twice as many workers take twice as
+// long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers, both
+// axes logarithmic. One server: in proportion to the workers. Half as many servers as workers, and
+// as many: nearly flat. The ring rises from half of the lowest line towards it.")
 //
 // ## Not waiting
 //
@@ -133,9 +131,9 @@ static Pace pace;
 // is.
 //
 // ![SSP 3 and one backup worker. Grey: a push that is
-// dropped.](plots/07_parameter_servers_bounds.png "Two timelines with a lane for each of four
-// workers. With SSP 3, workers 0 to 2 make five steps and then wait until worker 3 has made its
-// second. With one backup worker they hardly wait, and worker 3's pushes are dropped.")
+// dropped.](plots/07_parameter_servers_bounds.png "A lane for each of four workers, twice. With SSP
+// 3, workers 0 to 2 make five steps and then wait for worker 3. With one backup worker they hardly
+// wait, and worker 3's pushes are dropped.")
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
 // step for each step of the slow worker, as in synchronous training. A bound helps if workers are
@@ -145,27 +143,24 @@ static Pace pace;
 //
 // Now all of it with values. In each way, LeNet is trained from ten seeds, on 16,384 images (8,192
 // images, twice), with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter
-// 4's plateau.) In the table, pushes to times are from the first seed; "stale" is the mean
-// staleness and "max" its maximum. "Accuracy", "least" and "most" are the mean over the seeds, the
-// worst and the best. "More" is how much better than synchronous training with the same seed a way
-// is, on average, with a 95 % confidence interval. The second table sorts the asynchronous pushes
-// by their staleness.
+// 4's plateau.) Up to the times, the table is about the first seed: "stale" is the mean staleness,
+// "max" the maximum. Then come the mean accuracy, the worst and the best of ten seeds. "More" is
+// how much better a way is than synchronous training with the same seed, on average, with a 95 %
+// confidence interval. The second table sorts the asynchronous pushes by their staleness.
 //
 // behind/ways.c:compare_ways
 //
-// ![Test accuracy of these trainings, the mean of ten seeds. Bars reach from the worst to the best.
-// Over pushes, the curves coincide. Over time, asynchronous training and one backup worker are far
-// ahead.](plots/07_parameter_servers_disciplines.png "Two panels with five curves of test accuracy
-// each. Left, over pushes: all rise together. Right, over modelled seconds: asynchronous training
-// and one backup worker rise long before the other three, which coincide.")
+// ![Test accuracy, the mean of ten seeds, with the worst and the best. Over pushes, the curves
+// coincide. Over time, asynchronous training and one backup worker are far
+// ahead.](plots/07_parameter_servers_disciplines.png "Five curves of test accuracy, twice. Over
+// pushes they rise together. Over modelled seconds, asynchronous training and one backup worker
+// rise long before the others.")
 //
-// *Time.* SSP 3 takes nearly as long as synchronous training, and one backup worker not much longer
-// than asynchronous training. Few pushes are dropped, because the slow worker makes few.
+// SSP 3 takes nearly as long as synchronous training, and one backup worker not much longer than
+// asynchronous training. Few pushes are dropped, because the slow worker makes few. Its
+// asynchronous pushes are the stalest, and the mean is W-1.
 //
-// *Staleness.* Most asynchronous pushes have missed about two others. The slow worker's pushes have
-// missed many more, and the mean is W-1.
-//
-// *Accuracy.* All differences are smaller than their confidence intervals, so we see no effect of
+// All differences in accuracy are smaller than their confidence intervals, so we see no effect of
 // staleness. This rests on ten seeds of one small network and 16,384 images. An effect of one or
 // two hundredths could be hidden.
 //
@@ -212,11 +207,8 @@ static Pace pace;
 // Without a schedule, no two runs are the same. Still, you can check what must hold in *any* order.
 // Let all gradients be 1. Then every push takes the same amount from every parameter, and at the
 // end each parameter tells how many pushes it got. And all parameters that a worker pulls from one
-// server must be equal. If they are not, the pull is *torn*: one part of it is from before another
-// worker's update, one part from after it.
-//
-// The first row is `visit_server()`. The second row has a planted mistake: a worker visits half of
-// a server's range, and then the other half.
+// server must be equal. If they are not, the pull is *torn*: another worker's update is in one part
+// of it only. The second row has a planted mistake, two visits for two halves of a server's range.
 //
 // behind/checks.c:check_ones
 //
@@ -225,9 +217,9 @@ static Pace pace;
 //
 // behind/checks.c:train_for_real
 //
-// The mean staleness is again about W-1, because that does not depend on the order. The maximum is
-// much larger than the modelled one. Here workers share the cores of one computer. A worker that
-// waits for a core between its pull and its push misses everything that is pushed meanwhile.
+// The mean staleness is again about W-1. The maximum is much larger than the modelled one, because
+// workers share the cores of one computer. A worker that waits for a core between its pull and its
+// push misses everything that is pushed meanwhile.
 //
 // ## Towers
 //
@@ -269,11 +261,9 @@ static Pace pace;
 // 2. Two workers, one server: how many times as long does the exchange take as with two servers?
 //    And four workers with one server, compared with two and with four?
 // 3. The mean staleness is W-1 even if one worker is slow. Why is it slightly less in the table?
-// And
-//    whose pushes are the stalest?
+//    And whose pushes are the stalest?
 // 4. SSP 3, and a worker that is always four times slower: after a while, training is no faster
-// than
-//    synchronous training. Why? When does SSP help?
+//    than synchronous training. Why? When does SSP help?
 // 5. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
 //    slow worker is the only one with some kind of images?
 //

@@ -31,7 +31,7 @@ static void list_gradients(Worker *worker, GradAndVar list[]) {
 void towers_gradients(Worker *vars, Worker towers[], Worker fetched[], int k, const Tensor *X,
                       const Tensor *y) {
     Tensor *tower_inputs[MAX_COMPUTING], *tower_labels[MAX_COMPUTING];
-    Device *devices[MAX_COMPUTING];
+    Device *devices[MAX_COMPUTING] = {0};
     GradAndVar lists[MAX_COMPUTING][LENET_PARAMS], *tower_grads[MAX_COMPUTING];
     GradAndVar final_grads[LENET_PARAMS];
     for (int i = 0; i < k; i++) devices[i] = towers[i].device;

@@ -8,16 +8,13 @@
 
 Choices choices = {.workers = 4, .servers = 2, .staleness = -1, .backup = -1};
 const Flag choice_flags[] = {
-    {"workers", FLAG_INTEGER, &choices.workers, "W", .help = "use W workers", .least = 1,
-     .most = 32},
-    {"servers", FLAG_INTEGER, &choices.servers, "S", .help = "use S parameter servers", .least = 1,
-     .most = 32},
+    {"workers", FLAG_INTEGER, &choices.workers, "W", .help = "workers", .least = 1, .most = 32},
+    {"servers", FLAG_INTEGER, &choices.servers, "S", .help = "servers", .least = 1, .most = 32},
     {"staleness", FLAG_INTEGER, &choices.staleness, "S",
-     .help = "train in one way only: no worker is more than S steps ahead; 0: synchronous, inf: "
-             "asynchronous",
+     .help = "only this way: at most S steps ahead; 0: synchronous, inf: asynchronous",
      .most = 1 << 30, .unbounded = true, .otherwise = "compare several"},
     {"backup", FLAG_INTEGER, &choices.backup, "B",
-     .help = "train in one way only: each update takes all pushes except the last B", .most = 31,
+     .help = "only this way: drop the last B pushes of each update", .most = 31,
      .otherwise = "compare several"},
     {"slow", FLAG_TEXT, &choices.slow, "W=X", .help = "worker W takes X times as long",
      .otherwise = "the last one takes 4 times as long"},

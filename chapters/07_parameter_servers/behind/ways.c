@@ -86,7 +86,7 @@ static void add_span(Timeline *t, int w, double start, double end, char *label) 
     span->number = t->set.count++;
 }
 
-// What each worker does until `end`. For free_timeline().
+// What each worker does until `end`; free() title, spans and their labels.
 static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
     enum { STEPS = 64 };
     Schedule s = schedule_of(pace, how, STEPS, pace->seed);
@@ -116,12 +116,6 @@ static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
     return t;
 }
 
-static void free_timeline(Timeline *t) {
-    for (int i = 0; i < t->set.count; i++) free((char *)t->set.spans[i].label);
-    free((TraceSpan *)t->set.spans);
-    free(t->title);
-}
-
 // The first steps in up to two ways: three steps of the slowest worker, if it never waited.
 static void draw_first_steps(const char *path, const Pace *pace, const Discipline hows[], int n) {
     Timeline timelines[2];
@@ -131,7 +125,12 @@ static void draw_first_steps(const char *path, const Pace *pace, const Disciplin
     char *heading = xprintf("%d workers, one of them %g times slower, modelled as on %s", pace->W,
                             slowest, modelled_machine_name());
     timelines_draw(path, heading, "training began", timelines, n);
-    for (int i = 0; i < n; i++) free_timeline(&timelines[i]);
+    for (int i = 0; i < n; i++) {
+        const SpanSet *set = &timelines[i].set;
+        for (int span = 0; span < set->count; span++) free((char *)set->spans[span].label);
+        free((TraceSpan *)set->spans);
+        free(timelines[i].title);
+    }
     free(heading);
 }
 
