@@ -27,13 +27,12 @@ static Pace pace;
 // behind/ways.c:show_slow_worker
 //
 // ![The first steps, with their numbers. In synchronous training, three workers are idle most of
-// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "A lane
-// for each of four workers, twice. Above, workers 0 to 2 wait for worker 3. Below, they compute all
-// the time, twelve steps while worker 3 makes three.")
+// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Four
+// lanes, twice. Above, workers 0 to 2 wait for worker 3. Below, they compute all the time.")
 //
-// While the slow worker makes one step, each of the others could make four. So there is time for 4
-// + 4 + 4 + 1 = 13 pushes, and synchronous training makes 4. The ratio is 13/4 = 3.25, slightly
-// less than that of the two times. ("A slow computer or a slow cable?" explains the rest.)
+// While the slow worker makes one step, each of the others could make four. So there is time for 13
+// pushes, and synchronous training makes 4. The ratio is 13/4 = 3.25, slightly less than that of
+// the two times. ("A slow computer or a slow cable?" explains the rest.)
 //
 // This has its price. When a push arrives, other workers have already changed the parameters from
 // which it was computed. First we need a place for these parameters.
@@ -65,23 +64,23 @@ static Pace pace;
 // the *whole* minibatch, so a single push counts lr/W.
 //
 // Synchronous training with servers is chapter 4's training in other roles. In the next run,
-// workers push in a different order in every step, but the servers add up in the order of the
-// workers. So not even the last bit may differ:
+// workers push in another order in every step, but servers add up in the order of the workers. So
+// not even the last bit may differ:
 //
 // behind/checks.c:show_synchronous
 //
 // ## The bottleneck
 //
 // Let P be the size of the parameters in bytes. In each step, a worker sends P bytes of gradients
-// and receives P bytes of parameters. The S servers together receive W P bytes and send as many. If
-// every link carries B bytes per second in each direction, all pushes together take at least
+// and receives P bytes of parameters. The S servers share W P bytes in each direction. If every
+// link carries B bytes per second in each direction, all pushes together take at least
 //
 // $$\max(P/B,\ W P/(S B))$$
 //
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
 // as many servers as workers, the time no longer depends on W, but there are twice as many hosts.
-// If every host is both worker and server, its own range does not travel, and it sends and receives
-// what a device in a ring does (chapter 2). With P = 516,272 bytes, four workers and two servers:
+// If every host is both worker and server, its own range does not travel. With P = 516,272 bytes,
+// four workers and two servers:
 //
 // | in each step             | sends and receives |     bytes |
 // |--------------------------|--------------------|----------:|
@@ -94,9 +93,8 @@ static Pace pace;
 //
 // ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
 // beside the formula (dashed). With one server, twice as many workers take twice as
-// long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers, both
-// axes logarithmic. One server: in proportion to the workers. Half as many servers as workers, and
-// as many: nearly flat. The ring rises from half of the lowest line towards it.")
+// long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers. One
+// server: in proportion. Half as many servers as workers, as many, and a ring: nearly flat.")
 //
 // ## Not waiting
 //
@@ -107,17 +105,16 @@ static Pace pace;
 //
 // asynchronous.c:push_and_pull
 //
-// (`careless` and `ones` are for an experiment below.) `stale` is the *staleness* of the push, the
-// number of other pushes that were applied since this worker's last pull. Its gradients do not know
-// of them. On average the staleness is W-1, even if some workers are slower than others. To see
-// why, count from the other side. Every push lies between two visits of each of the W-1 other
-// workers, so it makes W-1 other pushes staler by one.
+// `stale` is the *staleness* of the push, the number of other pushes that were applied since this
+// worker's last pull. Its gradients do not know of them. On average the staleness is W-1, even if
+// some workers are slower than others. To see why, count from the other side. Every push lies
+// between two visits of each of the W-1 other workers, so it makes W-1 other pushes staler by one.
 //
 // ## Not waiting too long
 //
-// There is something between waiting in every step and never waiting. With *bounded staleness*
-// (SSP, stale synchronous parallel [@ho2013]), no worker may be more than s steps ahead of the
-// slowest. With s = 0 this is synchronous training, without a bound it is asynchronous training.
+// With *bounded staleness* (SSP, stale synchronous parallel [@ho2013]), no worker may be more than
+// s steps ahead of the slowest. With s = 0 this is synchronous training, without a bound it is
+// asynchronous training.
 //
 // schedule.c:within_bound
 //
@@ -131,13 +128,13 @@ static Pace pace;
 // is.
 //
 // ![SSP 3 and one backup worker. Grey: a push that is
-// dropped.](plots/07_parameter_servers_bounds.png "A lane for each of four workers, twice. With SSP
-// 3, workers 0 to 2 make five steps and then wait for worker 3. With one backup worker they hardly
-// wait, and worker 3's pushes are dropped.")
+// dropped.](plots/07_parameter_servers_bounds.png "Four lanes, twice. Above, workers 0 to 2 make
+// five steps and then wait for worker 3. Below, they hardly wait, and worker 3's pushes are
+// dropped.")
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
-// step for each step of the slow worker, as in synchronous training. A bound helps if workers are
-// slow now and then, but not if one is always slow. A backup worker does, but its work is lost.
+// step for each step of the slow worker. A bound helps if workers are slow now and then, but not if
+// one is always slow. A backup worker does, but its work is lost.
 //
 // ## What it costs and gives
 //
@@ -152,9 +149,8 @@ static Pace pace;
 //
 // ![Test accuracy, the mean of ten seeds, with the worst and the best. Over pushes, the curves
 // coincide. Over time, asynchronous training and one backup worker are far
-// ahead.](plots/07_parameter_servers_disciplines.png "Five curves of test accuracy, twice. Over
-// pushes they rise together. Over modelled seconds, asynchronous training and one backup worker
-// rise long before the others.")
+// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice. Over pushes they rise
+// together, over modelled seconds asynchronous training and one backup worker rise first.")
 //
 // SSP 3 takes nearly as long as synchronous training, and one backup worker not much longer than
 // asynchronous training. Few pushes are dropped, because the slow worker makes few. Its
@@ -175,32 +171,31 @@ static Pace pace;
 //
 // If links are always free, the ratio is 13/4 everywhere. (A hundredth is missing because training
 // ends in the middle of a slow step.) The rest is waiting for links. In synchronous training all
-// workers pull at the same time and push at the same time, and while they compute, the links are
-// idle. Asynchronous workers come at different times. On `dgx-a100` computing takes longest, so a
-// slow worker is a slow computer. On `laptops-1gbe` it is mostly a slow cable.
+// workers pull and push at the same time, and the links are idle while they compute. Asynchronous
+// workers come at different times. On `dgx-a100` computing takes longest, so a slow worker is a
+// slow computer. On `laptops-1gbe` it is mostly a slow cable.
 //
 // ## Stale, or too large a rate?
 //
-// So far a push counted lr/W. Often a push is divided by the number of its own rows instead, and
-// applied with the full rate. The next table has both, with eight equally fast workers of 8 images.
+// So far a push counted lr/W. Often it is divided by the number of its own rows instead, and
+// applied with the full rate. The next table has both, with eight equally fast workers of 8 images
+// each.
 //
-// If training fails, is it because of the staleness or because of the rate? There are two controls
-// without staleness. In one, training is synchronous and every push counts lr. The servers add up
-// eight pushes that were computed from the same parameters, so this is a step with eight times the
-// learning rate. In the other, one worker alone makes the same pushes with the same rate, one after
-// the other.
+// If training fails, is it because of staleness or because of the rate? There are two controls
+// without staleness. In one, training is synchronous and every push counts lr. Eight pushes
+// computed from the same parameters are added up, a step with eight times the learning rate. In the
+// other, one worker alone makes the same pushes with the same rate, one after the other.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
-// With the full rate, asynchronous training learns nothing. (An accuracy of 0.000 means that
-// parameters became infinite or NaN.) One worker learns well from the same pushes, so the rate is
-// not too large for one push. Synchronous training fails without staleness, so a step of eight
-// times the rate is too large. Asynchronous pushes are applied one by one, but none of eight knows
-// of the other seven. *Staleness turns W small steps into one large step.* With lr/W the large step
-// is the usual one, and does no harm here. (`--staleness-lr` divides a push's rate by its staleness
-// [@zhang2016].)
+// With the full rate, asynchronous training learns nothing. (An accuracy of 0.000 means NaN.) One
+// worker learns well from the same pushes, so the rate is not too large for one push. Synchronous
+// training fails without staleness, so a step of eight times the rate is too large. Asynchronous
+// pushes are applied one by one, but none of eight knows of the other seven. *Staleness turns W
+// small steps into one large step.* With lr/W the large step is the usual one, and does no harm
+// here. (`--staleness-lr` divides a push's rate by its staleness [@zhang2016].)
 //
 // ## For real
 //
@@ -229,12 +224,12 @@ static Pace pace;
 //
 // towers.c:combine_gradients
 //
-// Each tower's loss is the *mean* over its rows. This function is from an article ("Distributed
-// training of deep learning, part 1") and adds the gradients of k towers up. TensorFlow's own
-// example takes their mean. With plain gradient descent, the sum is k times the learning rate. But
-// the article uses Adam, which divides by the size of the gradients, so the factor cancels, except
+// Each tower's loss is the *mean* over its rows. This function, from the article "Distributed
+// training of deep learning, part 1", adds the gradients of k towers up. TensorFlow's own example
+// takes their mean. With plain gradient descent, the sum is k times the learning rate. But the
+// article uses Adam, which divides by the size of the gradients, so the factor cancels, except
 // where gradients are as small as Adam's epsilon. The table shows how far the parameters moved,
-// divided by how far one tower moves them with the same images.
+// divided by how far one tower moves them.
 //
 // behind/checks.c:show_towers
 //
@@ -242,15 +237,14 @@ static Pace pace;
 
 // ## Summary
 //
-// - Parameter servers hold the parameters by ranges of keys. Workers push gradients and pull
-//   parameters. With synchronous updates this is chapter 4's training, to the bit.
+// - Parameter servers hold ranges of the parameters. Workers push gradients and pull parameters.
+//   With synchronous updates this is chapter 4's training, to the bit.
 // - One server is a bottleneck. As many servers as workers, on the same hosts, move what a ring
 //   moves.
 // - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
 //   of them together, but each push has missed W-1 others on average.
 // - Staleness turns W small steps into one large step. With lr/W for each push, we saw no effect on
-//   the accuracy (ten seeds, LeNet, 16,384 images). With the full rate, eight workers learned
-//   nothing.
+//   the accuracy (ten seeds, LeNet, 16,384 images). With the full rate, nothing was learned.
 // - A bound helps against workers that are slow now and then, a backup worker also against one that
 //   is always slow.
 //
@@ -260,8 +254,7 @@ static Pace pace;
 //    although the learning rate was found on one GPU. What happened?
 // 2. Two workers, one server: how many times as long does the exchange take as with two servers?
 //    And four workers with one server, compared with two and with four?
-// 3. The mean staleness is W-1 even if one worker is slow. Why is it slightly less in the table?
-//    And whose pushes are the stalest?
+// 3. The mean staleness is W-1. Why is it slightly less in the table? Whose pushes are the stalest?
 // 4. SSP 3, and a worker that is always four times slower: after a while, training is no faster
 //    than synchronous training. Why? When does SSP help?
 // 5. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
@@ -316,7 +309,8 @@ static void read_flags(int argc, char *argv[]) {
     pace = pace_on(modelled_machine(), &lesson, slow);
 }
 
-static void show_all(bool has_values) {
+static void show_all(void) {
+    bool has_values = flags.backend != BACKEND_MODEL;
     Prediction longer = ask_how_much_longer();
     double times = show_slow_worker(&pace, clocks);
     predict_compare(longer, times, "times as long");
@@ -339,9 +333,8 @@ static void show_all(bool has_values) {
 
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
-    bool has_values = flags.backend != BACKEND_MODEL;
     name_outputs();
-    if (has_values && !choices.schedule) {
+    if (flags.backend != BACKEND_MODEL && !choices.schedule) {
         lesson.train_data = fashion_mnist_open(flags.data, true, flags.train_size);
         lesson.test_data = fashion_mnist_open(flags.data, false, flags.test_size);
     }
@@ -351,7 +344,7 @@ int main(int argc, char *argv[]) {
     else if (one_way())
         train_one_way(&lesson, &pace, chosen_discipline(), clocks);
     else
-        show_all(has_values);
+        show_all();
     if (lesson.train_data) dataset_free((Dataset *)lesson.train_data);
     if (lesson.test_data) dataset_free((Dataset *)lesson.test_data);
     return book_end();

@@ -24,15 +24,15 @@ int ps_rows(const PsLesson *l, int w) { return (int)equal_range(l->batch_size, l
 
 // The order of `count` images in an epoch. The last one is kept, because the next step asks again.
 static const int *order_of(int count, uint64_t seed, long epoch) {
-    static int *order, kept_count;
-    static uint64_t kept_seed;
-    static long kept_epoch;
-    if (count == kept_count && seed == kept_seed && epoch == kept_epoch) return order;
+    static int *order;
+    static struct {
+        uint64_t seed;
+        long epoch, count;
+    } kept;
+    if (count == kept.count && seed == kept.seed && epoch == kept.epoch) return order;
     order = xrealloc(order, sizeof *order * (size_t)count);
     random_order(order, count, seed, STREAM_SHUFFLE + (uint32_t)epoch);
-    kept_count = count;
-    kept_seed = seed;
-    kept_epoch = epoch;
+    kept.seed = seed, kept.epoch = epoch, kept.count = count;
     return order;
 }
 
@@ -114,39 +114,33 @@ static void add_point(Floor *f) {
     r->points[r->count++] = (PsPoint){f->servers->applied, r->seconds, accuracy};
 }
 
-static Servers *servers_of(const PsLesson *l, Discipline how) {
+PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
+    Floor *f = xcalloc(1, sizeof *f);
     Device *devices[MAX_COMPUTING];
     open_devices(devices, l->W + l->S); // the workers, then the servers
     Servers *v = servers_new(devices + l->W, l->S, l->W, l->seed);
-    v->per_update = in_rounds(how) ? l->W - how.backup : 1;
-    v->batch_size = l->batch_size;
-    v->lr = l->lr;
-    v->lr_by_staleness = l->lr_by_staleness;
-    if (l->start) servers_start_from(v, l->start);
-    return v;
-}
-
-PsResult ps_replay(const PsLesson *l, const Schedule *schedule) {
-    Floor *f = xcalloc(1, sizeof *f);
-    *f = (Floor){.lesson = l, .servers = servers_of(l, schedule->how)};
+    v->per_update = in_rounds(schedule->how) ? l->W - schedule->how.backup : 1;
+    v->batch_size = l->batch_size, v->lr = l->lr, v->lr_by_staleness = l->lr_by_staleness;
+    for (int s = 0; s < l->S && l->start; s++)
+        tensor_write(v->params[s], l->start + v->keys[s].first);
+    *f = (Floor){.lesson = l, .servers = v};
     for (int w = 0; w < l->W; w++) f->stations[w] = station_new(l, w);
     f->probe = worker_new(try_gpu(0), l->seed);
     long all = schedule_events(schedule, EVENT_PUSH);
     for (int i = 0; i < schedule->count && !interrupted(); i++) {
         carry_out(f, &schedule->list[i]);
-        long due = f->servers->applied * l->points / all;
+        long due = v->applied * l->points / all;
         while (f->result.count < due && f->result.count < l->points - 1) add_point(f);
     }
     if (!interrupted() && l->points > 0) add_point(f);
-    servers_pull(f->servers, &f->probe);
-    f->result.applied = f->servers->applied;
-    f->result.dropped = f->servers->dropped;
-    f->result.staleness = f->servers->staleness;
-    f->result.n = lenet_floats();
+    servers_pull(v, &f->probe);
+    f->result.applied = v->applied;
+    f->result.dropped = v->dropped;
+    f->result.staleness = v->staleness;
     f->result.params = tensor_values(f->probe.params);
     for (int w = 0; w < l->W; w++) station_free(&f->stations[w]);
     worker_free(&f->probe);
-    servers_free(f->servers);
+    servers_free(v);
     PsResult result = f->result;
     free(f);
     return result;

@@ -17,11 +17,9 @@ typedef struct PsLesson {
     const float *start; // lenet_floats() parameters to start from. NULL: lenet_init(seed)
 } PsLesson;
 
-// How many rows shard w of a minibatch has.
-int ps_rows(const PsLesson *lesson, int w);
-// Puts shard w of minibatch number `clock` into X and y on the host. All workers take their shards
-// from one order of the images, which depends on the seed, with another order in each epoch. Rows
-// that do not fill a minibatch at the end of an epoch are left out.
+int ps_rows(const PsLesson *lesson, int w); // of shard w of a minibatch
+// Puts shard w of minibatch number `clock` into X and y on the host. The seed decides about the
+// order of the images in each epoch. Rows that do not fill a minibatch at its end are left out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
 // A worker with the rows of its step, on the host.
@@ -50,8 +48,7 @@ typedef struct PsResult {
     long applied, dropped;
     double seconds; // modelled
     Staleness staleness;
-    float *params; // at the end; NAN or infinite if the learning rate was too large
-    size_t n;
+    float *params; // at the end, lenet_floats() of them; not finite if the rate was too large
 } PsResult;
 
 // For ps_result_free(). It stops once interrupted().

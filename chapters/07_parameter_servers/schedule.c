@@ -75,14 +75,6 @@ static bool may_pull(const World *v, const Life *life) {
     return v->rules->may_begin(life->pushes, steps, v->pace->W, v->how.staleness);
 }
 
-static void let_waiting_go(World *v, double now) {
-    for (int w = 0; w < v->pace->W; w++)
-        if (v->lives[w].doing == WAITS) {
-            v->lives[w].doing = WANTS;
-            v->lives[w].next = now;
-        }
-}
-
 // A worker's n-th step takes the same time in every discipline.
 static double computing(const World *v, int w) {
     const Pace *p = v->pace;
@@ -135,7 +127,9 @@ static void has_pushed(World *v, int w) {
     if (fate != PUSH_COMPLETES) return;
     v->in_round = 0;
     v->updates++;
-    let_waiting_go(v, life->next);
+    for (Life *other = v->lives; other < v->lives + v->pace->W; other++)
+        if (other->doing == WAITS)
+            *other = (Life){WANTS, life->next, 0, other->clock, other->pushes};
 }
 
 // The worker to which something happens first. If there are two, the one with the lower number.

@@ -10,15 +10,14 @@ enum { MOST_WORKERS = 64, NO_BOUND = 1 << 30 };
 
 // How workers wait for each other.
 typedef struct Discipline {
-    // The number of steps that a worker may be ahead of the slowest: 0 in synchronous training,
-    // NO_BOUND in asynchronous training, anything between them is bounded staleness (SSP).
+    // How many steps a worker may be ahead of the slowest. 0: synchronous, NO_BOUND: asynchronous,
+    // between them: bounded staleness (SSP).
     int staleness;
     // More than 0: synchronous, and each update takes the first W - backup pushes.
     int backup;
 } Discipline;
 
-// Whether training is synchronous, with or without backup workers, so with rounds of one update.
-bool in_rounds(Discipline how);
+bool in_rounds(Discipline how); // whether it is synchronous, with or without backup workers
 // "synchronous", "asynchronous", "SSP 3", "1 backup"; free() it.
 char *discipline_name(Discipline how);
 
@@ -71,7 +70,6 @@ Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const 
 void schedule_free(Schedule *schedule);
 
 double schedule_seconds(const Schedule *schedule);
-// How many events of this kind there are.
 long schedule_events(const Schedule *schedule, EventKind kind);
 
 #endif

@@ -37,13 +37,6 @@ void servers_free(Servers *v) {
     free(v);
 }
 
-void servers_start_from(Servers *v, const float *params) {
-    for (int s = 0; s < v->S; s++)
-        device_copy(v->devices[s], v->params[s]->data, host(), params + v->keys[s].first,
-                    tensor_bytes(v->params[s]));
-    synchronize_all();
-}
-
 // ## Push and pull
 
 void servers_push(Servers *v, int w, Worker *worker) {

@@ -10,10 +10,9 @@
 
 enum { MOST_SERVERS = 64, MOST_STALE = 256 };
 
-// How many pushes had missed this many others. The last element counts all that missed more.
+// How many pushes had missed this many others (the last: that or more), and of all pushes.
 typedef struct Staleness {
-    long pushes[MOST_STALE + 1];
-    long count, sum, most; // of all pushes
+    long pushes[MOST_STALE + 1], count, sum, most;
 } Staleness;
 void staleness_add(Staleness *staleness, long stale);
 double staleness_mean(const Staleness *staleness); // 0 without pushes
@@ -27,7 +26,7 @@ typedef struct Servers {
     // For servers.c:
     int S, W;
     Device *devices[MOST_SERVERS];
-    Range keys[MOST_SERVERS];                         // server s has these numbers
+    Range keys[MOST_SERVERS];                         // server s has these parameters
     Tensor *params[MOST_SERVERS], *sum[MOST_SERVERS]; // of its range; sum of gradients, at first 0
     Tensor *received[MOST_SERVERS][MOST_WORKERS];     // what each worker pushed last
     bool waits[MOST_WORKERS];                         // that push is not yet applied
@@ -41,8 +40,6 @@ typedef struct Servers {
 // equal_range(lenet_floats(), S, s). Servers and workers may share devices. For servers_free().
 Servers *servers_new(Device *const devices[], int S, int W, uint64_t seed);
 void servers_free(Servers *servers);
-// Other initial values, lenet_floats() of them.
-void servers_start_from(Servers *servers, const float *params);
 
 // Worker w sends each server its range of the gradients, which are then zero at the worker. The
 // push that completes an update applies it. Enqueued.

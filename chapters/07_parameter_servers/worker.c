@@ -10,12 +10,11 @@
 
 size_t lenet_first(int p) {
     static size_t first[LENET_PARAMS + 1];
-    if (first[LENET_PARAMS] == 0) {
-        Tensor *params[LENET_PARAMS];
-        lenet_init(params, 0);
-        for (int i = 0; i < LENET_PARAMS; i++) first[i + 1] = first[i] + numel(params[i]);
-        free_params(params, LENET_PARAMS);
-    }
+    Tensor *params[LENET_PARAMS];
+    if (first[LENET_PARAMS] > 0) return first[p];
+    lenet_init(params, 0);
+    for (int i = 0; i < LENET_PARAMS; i++) first[i + 1] = first[i] + numel(params[i]);
+    free_params(params, LENET_PARAMS);
     return first[p];
 }
 

@@ -13,13 +13,11 @@ const Flag choice_flags[] = {
     {"staleness", FLAG_INTEGER, &choices.staleness, "S",
      .help = "only this way: at most S steps ahead; 0: synchronous, inf: asynchronous",
      .most = 1 << 30, .unbounded = true, .otherwise = "compare several"},
-    {"backup", FLAG_INTEGER, &choices.backup, "B",
-     .help = "only this way: drop the last B pushes of each update", .most = 31,
-     .otherwise = "compare several"},
+    {"backup", FLAG_INTEGER, &choices.backup, "B", .help = "only this way: drop the last B pushes",
+     .most = 31, .otherwise = "compare several"},
     {"slow", FLAG_TEXT, &choices.slow, "W=X", .help = "worker W takes X times as long",
      .otherwise = "the last one takes 4 times as long"},
-    {"staleness-lr", FLAG_ON, &choices.staleness_lr,
-     .help = "a push that missed T > 1 others counts 1/T"},
+    {"staleness-lr", FLAG_ON, &choices.staleness_lr, .help = "a push that missed T counts 1/T"},
     {"schedule", FLAG_ON, &choices.schedule, .help = "only model who waits for whom (CSV and SVG)"},
     {0},
 };
@@ -62,10 +60,7 @@ void check_choices(const Flags *flags) {
 }
 
 void name_outputs(void) {
-    if (choices.schedule) {
-        book_output("_schedule.csv");
-        book_timeline("_schedule.svg");
-    } else if (!one_way()) {
+    if (!choices.schedule && !one_way()) {
         book_csv("_exchange.csv");
         book_output("_exchange.png");
         book_csv("_disciplines.csv");

@@ -6,8 +6,6 @@
 #include "chapters/02_get_params_and_allreduce/behind/behind.h"
 #include "chapters/03_split_batch/split_batch.h"
 
-// ---- all workers push and pull at the same time ------------------------------------------------
-
 // If all workers sent to server 0 first, the other servers would have to wait. So server s begins
 // with worker s W/S and continues with the next ones, and so do pulls.
 static void exchange(Servers *v, Worker workers[]) {
@@ -30,9 +28,7 @@ static void exchange(Servers *v, Worker workers[]) {
     }
 }
 
-// ---- modelled push and pull --------------------------------------------------------------------
-
-static double servers_exchange_seconds(const Machine *machine, int W, int S) {
+static double exchange_seconds(const Machine *machine, int W, int S) {
     ModelledRun run = {.machine = machine, .k = W + S};
     Worker workers[MOST_WORKERS];
     modelled_begin(&run);
@@ -49,30 +45,26 @@ static Link network_of(const Machine *machine) {
     return machine_route(machine, 0, machine->cards > 0 ? machine->devices : 1).link;
 }
 
-static void add_exchange(Table *t, const Machine *machine, int W, int S) {
-    double P = (double)lenet_floats() * sizeof(float), B = network_of(machine).bandwidth;
-    table_text(t, "%s", machine->name);
-    table_numbers(
-        t, W, S, servers_exchange_seconds(machine, W, S), 2 * fmax(P / B, W * P / (S * B)),
-        W > 1 ? modelled_allreduce(machine, allreduce_ring, W, (int)lenet_floats()) : NAN);
-}
-
 void draw_exchanges(void) {
     const Machine *machine = machine_find("laptops-1gbe");
     const char *csv = book_csv("_exchange.csv"), *png = book_output("_exchange.png");
+    double P = (double)lenet_floats() * sizeof(float), B = network_of(machine).bandwidth;
     OutputFile out = output_open(csv);
-    Table t = TABLE(out.stream, {.csv = "machine"}, {.csv = "workers"}, {.csv = "servers"},
-                    {.csv = "seconds"}, {.csv = "bound"}, {.csv = "ring"});
-    for (int share = 0; share < 3; share++)
-        for (int W = 1; W <= 16; W *= 2) {
-            int S = share == 0 ? 1 : share == 1 ? W / 2 : W;
-            if (S >= 1 && (share == 0 || S > 1)) add_exchange(&t, machine, W, S);
+    fprintf(out.stream, "machine,workers,servers,seconds,bound,ring\n");
+    for (int W = 1; W <= 16; W *= 2) {
+        const int servers[] = {1, W / 2, W};
+        double ring =
+            W > 1 ? modelled_allreduce(machine, allreduce_ring, W, (int)lenet_floats()) : NAN;
+        for (int i = 0; i < 3; i++) {
+            int S = servers[i];
+            if (S < 1 || (i > 0 && S == 1)) continue;
+            fprintf(out.stream, "%s,%d,%d,%.9g,%.9g,%.9g\n", machine->name, W, S,
+                    exchange_seconds(machine, W, S), 2 * fmax(P / B, W * P / (S * B)), ring);
         }
+    }
     output_close(&out);
     plot_draw(png, "parameter_servers.gp", csv);
 }
-
-// ---- the pace of workers -----------------------------------------------------------------------
 
 static double compute_seconds(const Machine *machine, const PsLesson *l) {
     ModelledRun run = {.machine = machine, .k = 1, .warm_up = 1};

@@ -7,10 +7,8 @@ enum { NUM_POINTS = 8, NUM_WAYS = 5, ASYNC = 1, BOUNDS = 3 };
 static const Discipline ways[NUM_WAYS] = {{0, 0}, {NO_BOUND, 0}, {1, 0}, {3, 0}, {0, 1}};
 
 // The same for all disciplines: about W times `clocks` pushes are taken.
-static Schedule schedule_of(const Pace *pace, Discipline how, long clocks, uint64_t seed) {
-    Pace p = *pace;
-    p.seed = seed;
-    return schedule_make(&p, how, clocks * pace->W / (pace->W - how.backup));
+static Schedule schedule_of(const Pace *pace, Discipline how, long clocks) {
+    return schedule_make(pace, how, clocks * pace->W / (pace->W - how.backup));
 }
 
 // How stale the pushes are, as the servers count it.
@@ -27,10 +25,8 @@ static Staleness staleness_of(const Schedule *s) {
     return all;
 }
 
-// ---- times -------------------------------------------------------------------------------------
-
 static double seconds_of(const Pace *pace, Discipline how, long clocks) {
-    Schedule s = schedule_of(pace, how, clocks, pace->seed);
+    Schedule s = schedule_of(pace, how, clocks);
     double seconds = schedule_seconds(&s);
     schedule_free(&s);
     return seconds;
@@ -47,7 +43,7 @@ static double times_as_long(const Pace *pace, long clocks) {
         DIGITS("modelled", 3, .unit = "ms", .csv = "seconds")
 
 static void add_way(Table *t, const Pace *pace, Discipline how, long clocks) {
-    Schedule s = schedule_of(pace, how, clocks, pace->seed);
+    Schedule s = schedule_of(pace, how, clocks);
     Staleness stale = staleness_of(&s);
     char *name = discipline_name(how);
     table_text(t, "%s", name);
@@ -89,7 +85,7 @@ static void add_span(Timeline *t, int w, double start, double end, char *label) 
 // What each worker does until `end`; free() title, spans and their labels.
 static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
     enum { STEPS = 64 };
-    Schedule s = schedule_of(pace, how, STEPS, pace->seed);
+    Schedule s = schedule_of(pace, how, STEPS);
     TraceSpan *spans = xcalloc(2 * (size_t)s.count, sizeof *spans);
     Timeline t = {.set = {"modelled", spans, 0, true}, .end = end, .lane = "worker"};
     double pulled[MOST_WORKERS] = {0};
@@ -166,10 +162,11 @@ typedef struct Way {
 static Way train_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks) {
     Way way = {.accuracies = {0}};
     PsLesson l = *lesson;
-    for (int i = 0; i < NUM_SEEDS && !interrupted(); i++, l.seed++) {
+    Pace p = *pace;
+    for (int i = 0; i < NUM_SEEDS && !interrupted(); i++, p.seed = ++l.seed) {
         PsResult *r = &way.results[i];
         float *start = scaled_params(l.seed);
-        Schedule s = schedule_of(pace, how, clocks, l.seed);
+        Schedule s = schedule_of(&p, how, clocks);
         Staleness stale = staleness_of(&s);
         l.start = start;
         *r = ps_replay(&l, &s);
@@ -207,41 +204,29 @@ static void add_difference(Table *t, const Way *way, const Way *other) {
 static void write_points(const char *path, const Way trained[], int n, const Pace *pace,
                          const PsLesson *l) {
     OutputFile out = output_open(path);
-    Table t = TABLE(out.stream, {.csv = "machine"}, {.csv = "workers"}, {.csv = "servers"},
-                    {.csv = "seeds"}, {.csv = "slow"}, {.csv = "way"}, {.csv = "pushes"},
-                    {.csv = "seconds"}, {.csv = "accuracy"}, {.csv = "least"}, {.csv = "most"},
-                    {.csv = "lr"}, {.csv = "batch"});
-    for (int w = 0; w < n; w++)
-        for (int p = 0; p < NUM_POINTS; p++) {
-            const PsPoint *first = &trained[w].results[0].points[p];
-            double accuracy[NUM_SEEDS];
-            for (int i = 0; i < NUM_SEEDS; i++)
-                accuracy[i] = trained[w].results[i].points[p].accuracy;
-            char *name = discipline_name(ways[w]);
-            table_text(&t, "%s", modelled_machine_name());
-            table_numbers(&t, pace->W, l->S, NUM_SEEDS, maximum(pace->slow, pace->W));
-            table_text(&t, "%s", name);
-            table_numbers(&t, (double)first->pushes, first->time);
-            add_accuracies(&t, accuracy);
-            table_numbers(&t, l->lr, l->batch_size);
-            free(name);
-        }
+    fprintf(out.stream, "machine,workers,servers,seeds,slow,way,pushes,seconds,accuracy,least,most,"
+                        "lr,batch\n");
+    for (int i = 0; i < n * NUM_POINTS; i++) {
+        const Way *way = &trained[i / NUM_POINTS];
+        const PsPoint *first = &way->results[0].points[i % NUM_POINTS];
+        double all[NUM_SEEDS];
+        char *name = discipline_name(ways[i / NUM_POINTS]);
+        for (int s = 0; s < NUM_SEEDS; s++)
+            all[s] = way->results[s].points[i % NUM_POINTS].accuracy;
+        fprintf(out.stream, "%s,%d,%d,%d,%g,%s,%ld,%.9g,%.6f,%.6f,%.6f,%g,%d\n",
+                modelled_machine_name(), pace->W, l->S, NUM_SEEDS, maximum(pace->slow, pace->W),
+                name, first->pushes, first->time, mean(all, NUM_SEEDS), minimum(all, NUM_SEEDS),
+                maximum(all, NUM_SEEDS), (double)l->lr, l->batch_size);
+        free(name);
+    }
     output_close(&out);
 }
 
-// Of the first seed, three at a time.
 static void print_staleness(const Staleness *stale) {
-    enum { EACH = 3 };
-    printf("\n");
-    Table t = TABLE(NULL, WORDS("stale", 8), WHOLE("pushes"), WORDS("", 50));
-    for (long first = 0; first <= stale->most && first + EACH <= MOST_STALE; first += EACH) {
-        long pushes = 0;
-        for (int i = 0; i < EACH; i++) pushes += stale->pushes[first + i];
-        table_text(&t, "%ld to %ld", first, first + EACH - 1);
-        table_numbers(&t, (double)pushes);
-        table_text(&t, "%.*s", (int)(50 * pushes / stale->count),
-                   "##################################################");
-    }
+    const long *pushes = stale->pushes;
+    printf("\n  stale     asynchronous pushes, first seed\n");
+    for (int t = 0; t <= stale->most && t + 2 <= MOST_STALE; t += 3)
+        printf("  %2d to %2d  %5ld\n", t, t + 2, pushes[t] + pushes[t + 1] + pushes[t + 2]);
 }
 
 // The same table for any number of ways; the first one is the one that others are compared with.
@@ -284,21 +269,21 @@ void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clo
 }
 
 double compare_rates(const PsLesson *lesson, long clocks) {
-    enum { MANY = 8, NUM = 5 };
+    enum { MANY = 8 };
     static const struct {
         const char *name;
         int W, staleness, times; // the learning rate of a push is `times` times lr/8
-    } rows[NUM] = {{"synchronous, lr/8", MANY, 0, 1},
-                   {"asynchronous, lr/8", MANY, NO_BOUND, 1},
-                   {"synchronous, lr", MANY, 0, MANY},
-                   {"asynchronous, lr", MANY, NO_BOUND, MANY},
-                   {"one worker, lr", 1, NO_BOUND, MANY}};
-    if (lesson->batch_size % MANY != 0) return NAN;
+    } rows[] = {{"synchronous, lr/8", MANY, 0, 1},
+                {"asynchronous, lr/8", MANY, NO_BOUND, 1},
+                {"synchronous, lr", MANY, 0, MANY},
+                {"asynchronous, lr", MANY, NO_BOUND, MANY},
+                {"one worker, lr", 1, NO_BOUND, MANY}};
     double control = NAN, even[MANY] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (lesson->batch_size % MANY != 0) return NAN;
     printf("\n");
     Table t = TABLE(NULL, WORDS("", 18), WHOLE("pushes"), FIXED("stale", 2), FIXED("accuracy", 3),
                     FIXED("least", 3), FIXED("most", 3));
-    for (int i = 0; i < NUM && !interrupted(); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !interrupted(); i++) {
         PsLesson l = *lesson;
         l.W = rows[i].W;
         l.batch_size = lesson->batch_size * l.W / MANY; // one worker: the pushes of the eight
@@ -306,13 +291,11 @@ double compare_rates(const PsLesson *lesson, long clocks) {
         Pace pace = pace_on(modelled_machine(), &l, even);
         Way way = train_way(&l, &pace, (Discipline){rows[i].staleness, 0},
                             (clocks + 1) / 2 * MANY / l.W); // half of the images are enough
-        if (!interrupted()) {
-            table_text(&t, "%s", rows[i].name);
-            table_numbers(&t, (double)way.results[0].applied,
-                          staleness_mean(&way.results[0].staleness));
-            add_accuracies(&t, way.accuracies);
-            if (rows[i].staleness == 0) control = mean(way.accuracies, NUM_SEEDS);
-        }
+        const PsResult *first = &way.results[0];
+        table_text(&t, "%s", rows[i].name);
+        table_numbers(&t, (double)first->applied, staleness_mean(&first->staleness));
+        add_accuracies(&t, way.accuracies);
+        if (rows[i].staleness == 0) control = mean(way.accuracies, NUM_SEEDS);
         free_way(&way);
     }
     return control;
