@@ -13,8 +13,8 @@ static float *trained_by_chapter_4(const PsLesson *l, int steps, size_t *n) {
     Device *devices[MAX_COMPUTING];
     Tensor *start[LENET_PARAMS], *device_params[MAX_COMPUTING][LENET_PARAMS], *losses[MAX_DEVICES];
     PsLesson alone = *l;
-    alone.W = 1;
-    Station all = station_new(&alone, 0); // for the whole minibatch
+    alone.W = 1; // whose shard is the whole minibatch
+    Station all = station_new(&alone, 0);
     open_devices(devices, l->W);
     choose_allreduce("star");
     lenet_init(start, l->seed);
@@ -92,8 +92,8 @@ void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks) {
 static float *learned_by_towers(const PsLesson *l, int k, int steps, bool by_adam) {
     Worker vars = worker_new(cpu_device(k), l->seed), towers[MAX_COMPUTING], fetched[MAX_COMPUTING];
     PsLesson alone = *l;
-    alone.W = 1;
-    Station all = station_new(&alone, 0); // for the whole minibatch
+    alone.W = 1; // whose shard is the whole minibatch
+    Station all = station_new(&alone, 0);
     Adam *adam = adam_new(vars.list, LENET_PARAMS, (AdamOptions){0});
     float *before = tensor_values(vars.params);
     for (int i = 0; i < k; i++) towers[i] = worker_new(try_gpu(i), l->seed);
