@@ -115,8 +115,6 @@ static long run_all_steps(const Run *run, Runner runners[]) {
     return enqueued;
 }
 
-// ## All of it
-
 static void open_runner(Run *run, Runner *r, int w) {
     const double *slow = run->options->slow;
     *r = (Runner){.run = run, .station = station_new(run->lesson, w)};

@@ -72,8 +72,6 @@ void show_machines(const PsLesson *l, const Pace *pace, long clocks) {
     }
 }
 
-// ---- timelines ---------------------------------------------------------------------------------
-
 static void add_span(Timeline *t, int w, double start, double end, char *label) {
     TraceSpan *span = (TraceSpan *)&t->set.spans[t->set.count];
     *span = (TraceSpan){.device = try_gpu(w), .work = "LeNet", .label = label};
@@ -150,8 +148,6 @@ void model_schedule(const Pace *pace, Discipline how, long clocks) {
     draw_first_steps(book_timeline("_schedule.svg"), pace, &how, 1);
     book_result("this way takes %.3g ms", 1e3 * seconds_of(pace, how, clocks));
 }
-
-// ---- trainings ---------------------------------------------------------------------------------
 
 // One way, trained with several seeds, from the lesson's seed on.
 typedef struct Way {
