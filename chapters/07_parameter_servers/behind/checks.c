@@ -57,7 +57,7 @@ void check_ones(const PsLesson *lesson) {
     l.lr = (float)l.batch_size / 1024;
     l.test_data = NULL;
     printf("\n");
-    Table t = TABLE(NULL, WORDS("gradients are 1", 28), WHOLE("pushes"), WHOLE("wrong parameters"),
+    Table t = TABLE(NULL, WORDS("gradients are 1", 29), WHOLE("pushes"), WHOLE("wrong parameters"),
                     WHOLE("pulls"), WHOLE("torn"));
     for (int careless = 0; careless < 2 && !interrupted(); careless++) {
         AsyncResult r =
