@@ -1,13 +1,11 @@
-// asynchronous.c: each worker's own queue computes, pushes and pulls. The servers are pieces of the
-// host's memory, each with a lock. Push and pull are one call at the end of a step, made by the
-// thread that does the queue's work. So workers meet at the servers in the order in which they
-// arrive, which is not known before. The host only keeps the queues filled.
+// asynchronous.c: each worker's own queue computes, and then pushes and pulls by one call. So
+// workers meet at the servers in the order in which they arrive. The servers are pieces of the
+// host's memory, each with a lock. The host only keeps the queues filled.
 #include "asynchronous.h"
 
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "common/program/interrupt.h"
-#include "common/tensor/functional.h"
 
 #include <math.h>
 #include <stdatomic.h>

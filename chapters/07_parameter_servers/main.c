@@ -13,7 +13,7 @@ static Pace pace;
 // In chapter 4, no device begins a step before it has the sum of all gradients. This is
 // *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
-// In *asynchronous* training no device waits. Each *worker*, as they are called here, *pulls* the
+// In *asynchronous* training no device waits. Each device, called a *worker* here, *pulls* the
 // newest parameters, computes the gradients of its shard, *pushes* them, and begins again. Each
 // push is applied to the parameters as soon as it arrives.
 //
@@ -61,7 +61,7 @@ static Pace pace;
 // servers.c:servers_update
 //
 // `add_push()` adds what worker w has pushed to the sums. `sgd` divides by the number of images in
-// the *whole* minibatch, so a single push counts lr/W.
+// the *whole* minibatch. So if lr is the learning rate, a single push counts lr/W.
 //
 // Synchronous training with servers is chapter 4's training in other roles. In the next run,
 // workers push in another order in every step, but servers add up in the order of the workers. So
@@ -133,7 +133,8 @@ static Pace pace;
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
 // step for each step of the slow worker. A bound helps if workers are slow now and then, but not if
-// one is always slow. A backup worker does, but its work is lost.
+// one is always slow. (In the figure, let no worker be slow. Now a bound of 1 is enough.) A backup
+// worker helps against both, but the slow worker's pushes are lost.
 //
 // ## What it costs and gives
 //
@@ -151,13 +152,13 @@ static Pace pace;
 // ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice. Over pushes they rise
 // together, over modelled seconds asynchronous training and one backup worker rise first.")
 //
-// SSP 3 takes nearly as long as synchronous training, and one backup worker not much longer than
-// asynchronous training. Few pushes are dropped, because the slow worker makes few. Its
-// asynchronous pushes are the stalest, and the mean is W-1.
+// SSP 3 takes nearly as long as synchronous training. With one backup worker, training takes a
+// little longer than asynchronous training. Few pushes are dropped, because the slow worker makes
+// few. Its asynchronous pushes are the stalest, and the mean is W-1.
 //
 // All differences in accuracy are smaller than their confidence intervals, so we see no effect of
-// staleness. This rests on ten seeds of one small network and 16,384 images. An effect of one or
-// two hundredths could be hidden.
+// staleness. This rests on ten seeds of one small network and 16,384 images. An effect of two
+// hundredths could be hidden.
 //
 // ## A slow computer or a slow cable?
 //
@@ -189,12 +190,13 @@ static Pace pace;
 //
 // behind/ways.c:compare_rates
 //
-// With the full rate, asynchronous training learns nothing. (An accuracy of 0.000 means NaN.) One
-// worker learns well from the same pushes, so the rate is not too large for one push. Synchronous
-// training fails without staleness, so a step of eight times the rate is too large. Asynchronous
-// pushes are applied one by one, but none of eight knows of the other seven. *Staleness turns W
-// small steps into one large step.* With lr/W the large step is the usual one, and does no harm
-// here. (`--staleness-lr` divides a push's rate by its staleness [@zhang2016].)
+// With the full rate, asynchronous training learns nothing. (If the accuracy is 0.000, the
+// parameters are NaN.) One worker learns well from the same pushes, so the rate is not too large
+// for one push. Synchronous training fails without staleness, so a step of eight times the rate is
+// too large. Asynchronous pushes are applied one by one, but none of eight knows of the other
+// seven. *Staleness turns W small steps into one large step.* With lr/W the large step is the usual
+// one, and does no harm here. (`--staleness-lr` divides a push's rate by its staleness
+// [@zhang2016].)
 //
 // ## For real
 //
@@ -217,7 +219,7 @@ static Pace pace;
 //
 // ## Towers
 //
-// In TensorFlow 1, one host did all of this for its own GPUs. The CPU has the variables, and each
+// In TensorFlow 1, one host does all of this for its own GPUs. The CPU has the variables, and each
 // GPU has a copy of the model, called a *tower*. In every step all variables go to all towers, all
 // gradients come back, and the CPU combines them:
 //
@@ -238,7 +240,8 @@ static Pace pace;
 //
 // - Workers push gradients to servers and pull parameters. With synchronous updates this is chapter
 //   4's training, to the bit.
-// - One server is a bottleneck. As many servers as workers, on the same hosts, are like a ring.
+// - One server is a bottleneck. As many servers as workers, on the same hosts, move what a ring
+//   moves.
 // - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
 //   of them together, but each push has missed W-1 others on average.
 // - Staleness turns W small steps into one large step. With lr/W for each push, we saw no effect on
