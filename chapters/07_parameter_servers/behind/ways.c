@@ -116,8 +116,7 @@ static void draw_first_steps(const char *path, const Pace *pace, const Disciplin
     double slowest = maximum(pace->slow, pace->W);
     double end = 3 * slowest * (pace->compute + 2 * pace->transfer);
     for (int i = 0; i < n; i++) timelines[i] = timeline_of_way(pace, hows[i], end);
-    char *heading = xprintf("%d workers, one of them %g times slower, modelled as on %s", pace->W,
-                            slowest, modelled_machine_name());
+    char *heading = xprintf("%d workers, one of them %g times slower (modelled)", pace->W, slowest);
     timelines_draw(path, heading, "training began", timelines, n);
     for (int i = 0; i < n; i++) {
         const SpanSet *set = &timelines[i].set;
