@@ -320,11 +320,11 @@ static void show_all(void) {
     draw_exchanges();
     draw_bounds(&pace);
     if (has_values) compare_ways(&lesson, &pace, clocks);
-    show_machines(&lesson, &pace, clocks);
+    if (!flags.quick) show_machines(&lesson, &pace, clocks);
     if (!has_values) return;
     Prediction learns = ask_whether_it_learns();
     predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
-    if (interrupted()) return;
+    if (interrupted() || flags.quick) return;
     if (flags.backend != BACKEND_INLINE) { // there, workers take turns
         check_ones(&lesson);
         train_for_real(&lesson, &pace, clocks);
