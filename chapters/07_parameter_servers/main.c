@@ -56,7 +56,8 @@ static Pace pace;
 //
 // servers.c:servers_pull
 //
-// An update takes `per_update` pushes, 1 in asynchronous training and W in synchronous training.
+// An update takes `per_update` pushes. In asynchronous training this is 1, in synchronous training
+// W, the number of workers.
 //
 // servers.c:servers_update
 //
@@ -113,7 +114,7 @@ static Pace pace;
 // ## Not waiting too long
 //
 // With *bounded staleness* (SSP, stale synchronous parallel [@ho2013]), no worker may be more than
-// s steps ahead of the slowest. With s = 0 this is synchronous training, without a bound it is
+// s steps ahead of the slowest. With s = 0 this is synchronous training, and without a bound
 // asynchronous training.
 //
 // schedule.c:within_bound
@@ -133,17 +134,17 @@ static Pace pace;
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
 // step for each step of the slow worker. A bound helps if workers are slow now and then, but not if
-// one is always slow. (In the figure, let no worker be slow. Now a bound of 1 is enough.) A backup
-// worker helps against both, but the slow worker's pushes are lost.
+// one is always slow. (In the figure, let no worker be slow. Then even a bound of 1 is enough.) A
+// backup worker helps against both, but the slow worker's pushes are lost.
 //
 // ## What it costs and gives
 //
-// Now all of it with values. In each way, LeNet is trained from ten seeds, on 16,384 images (8,192
-// images, twice), with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter
-// 4's plateau.) The columns up to "modelled" are from the first seed; "stale" is the mean staleness
-// and "max" its maximum. Then come the mean accuracy of the ten seeds, the worst and the best.
-// "More" is how much better than synchronous training a way is with the same seed, on average, with
-// a 95 % confidence interval. The second table sorts the asynchronous pushes by staleness.
+// Now LeNet is trained in five ways, each with ten seeds, on 16,384 images (8,192 images, twice),
+// with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.) The
+// columns up to "modelled" are from the first seed; "stale" is the mean staleness and "max" its
+// maximum. Then come the mean accuracy of the ten seeds, the worst and the best. "More" is how much
+// better than synchronous training a way is with the same seed, on average, with a 95 % confidence
+// interval. The second table sorts the asynchronous pushes by staleness.
 //
 // behind/ways.c:compare_ways
 //
@@ -169,12 +170,12 @@ static Pace pace;
 //
 // behind/ways.c:show_machines
 //
-// If links are always free, the ratio is 13/4 everywhere. (A hundredth is missing because training
-// ends in the middle of a slow step.) The rest is waiting for links. In synchronous training all
-// workers pull and push at the same time, and the links are idle while they compute. Asynchronous
-// workers come at different times. (With no slow worker, synchronous training also waits for the
-// worker that happens to be last.) On `dgx-a100` computing takes longest, so a slow worker is a
-// slow computer. On `laptops-1gbe` it is mostly a slow cable.
+// If links are always free, the ratio is almost 13/4 everywhere. (Training ends in the middle of a
+// slow step.) The rest is waiting for links. In synchronous training all workers pull and push at
+// the same time, and the links are idle while they compute. Asynchronous workers come at different
+// times. (With no slow worker, synchronous training also waits for the worker that happens to be
+// last.) On `dgx-a100` computing takes longest, so a slow worker is a slow computer. On
+// `laptops-1gbe` it is mostly a slow cable.
 //
 // ## Stale, or too large a rate?
 //
