@@ -321,7 +321,7 @@ static void show_all(void) {
     draw_exchanges();
     draw_bounds(&pace);
     if (has_values) compare_ways(&lesson, &pace, clocks);
-    if (!flags.quick) show_machines(&lesson, &pace, clocks);
+    if (!flags.quick && !interrupted()) show_machines(&lesson, &pace, clocks);
     if (!has_values) return;
     Prediction learns = ask_whether_it_learns();
     predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
