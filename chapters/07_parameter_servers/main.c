@@ -214,7 +214,7 @@ static Pace pace;
 //
 // behind/checks.c:train_for_real
 //
-// The mean staleness is again about W-1. The maximum is much larger than the modelled one, because
+// The mean staleness is again about W-1. The maximum is larger than the modelled one, because
 // workers share the cores of one computer. A worker that waits for a core between its pull and its
 // push misses everything that is pushed meanwhile.
 //
