@@ -8,12 +8,11 @@
 typedef struct AsyncOptions {
     long clocks;        // training ends after W times this many pushes, whoever makes them
     const double *slow; // [W]: this many times slower (CPU devices). NULL: as fast as they are
-    bool ones;          // every gradient is 1, to check what must hold in any order
-    bool careless;      // a planted mistake: a worker visits half of a server's range at a time
+    int ones; // not 0: every gradient is 1, and the pulls from this many servers are compared
 } AsyncOptions;
 
 typedef struct AsyncResult {
-    long pushes, torn;   // torn: pulls from one server with half an update (`ones` only)
+    long pushes, torn;   // torn: pulls with a part of a push (`ones` only)
     Staleness staleness; // at server 0
     double accuracy;     // NAN without test data
     float *params;       // at the end, lenet_floats() of them

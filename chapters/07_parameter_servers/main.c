@@ -18,9 +18,10 @@ static Pace pace;
 // push is applied to the parameters as soon as it arrives.
 //
 // The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
-// with one A100 GPU, and times are modelled (`dgx-a100`). Worker 3 takes four times as long as the
-// others for everything, computing as well as pulling and pushing. Computing times also vary by up
-// to a tenth, by chance. Training ends after 1,024 pushes.
+// with one A100 GPU. Times are modelled for `dgx-a100`. ([How true is the clock?](../how_true.md)
+// compares modelled times with published ones.) Worker 3 takes four times as long as the others for
+// everything, computing as well as pulling and pushing. Computing times also vary by up to a tenth,
+// by chance. Training ends after 1,024 pushes.
 //
 // main.c:ask_how_much_longer
 //
@@ -31,8 +32,8 @@ static Pace pace;
 // lanes, twice. Above, workers 0 to 2 wait for worker 3. Below, they compute all the time.")
 //
 // While the slow worker makes one step, each of the others could make four. So there is time for 13
-// pushes, and synchronous training makes 4. The ratio is 13/4 = 3.25, slightly less than that of
-// the two times. ("A slow computer or a slow cable?" explains the rest.)
+// pushes, and synchronous training makes 4. The ratio of the two times should be 13/4 = 3.25. It is
+// slightly larger. ("A slow computer or a slow cable?" says why.)
 //
 // This has its price. When a push arrives, other workers have already changed the parameters from
 // which it was computed. First we need a place for these parameters.
@@ -52,6 +53,11 @@ static Pace pace;
 //               each of the W workers
 // ```
 //
+// servers.h:Servers
+//
+// A push sends each server its range of the gradients, and then *waits* at the servers until an
+// update takes it. A pull fetches all parameters:
+//
 // servers.c:servers_push
 //
 // servers.c:servers_pull
@@ -61,12 +67,14 @@ static Pace pace;
 //
 // servers.c:servers_update
 //
-// `add_push()` adds what worker w has pushed to the sums. `sgd` divides by the number of images in
-// the *whole* minibatch. So if lr is the learning rate, a single push counts lr/W.
+// `add_push()` adds what worker w has pushed to the sums. Then `sgd` divides by the number of
+// images in the minibatch of *all* workers, but one push has the gradients of only 1/W of them. So
+// a push that is applied alone moves the parameters as if the learning rate lr were W times
+// smaller. We say that it *counts* lr/W. W pushes together count lr, as in chapter 4.
 //
 // Synchronous training with servers is chapter 4's training in other roles. In the next run,
-// workers push in another order in every step, but servers add up in the order of the workers. So
-// not even the last bit may differ:
+// workers push in a different order in each step, but servers add up in the order of the workers'
+// numbers. So the parameters must be equal to the last bit:
 //
 // behind/checks.c:show_synchronous
 //
@@ -80,71 +88,117 @@ static Pace pace;
 //
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
 // as many servers as workers, the time no longer depends on W, but there are twice as many hosts.
-// If every host is both worker and server, its own range does not travel, and it sends and receives
-// what a device of a ring does. With P = 516,272 bytes, four workers and two servers:
+// Instead, each host can be worker and server at once. Then it keeps one of W ranges, exchanges the
+// others, and moves as many bytes as a device in a ring. With P = 516,272 bytes, four workers and
+// two servers:
 //
-// | in each step             | sends and receives |     bytes |
-// |--------------------------|--------------------|----------:|
-// | a worker                 | 2 P                | 1,032,544 |
-// | the only server          | 2 W P              | 4,130,176 |
-// | one of S servers         | 2 W P/S            | 2,065,088 |
-// | worker and server in one | 4 (W-1)/W P        | 1,548,816 |
-// | device 0 of a star       | 2 (W-1) P          | 3,097,632 |
+// | in each step                    | sends and receives |     bytes |
+// |---------------------------------|--------------------|----------:|
+// | a worker                        | 2 P                | 1,032,544 |
+// | the only server                 | 2 W P              | 4,130,176 |
+// | one of S servers                | 2 W P/S            | 2,065,088 |
+// | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
+// | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
 // ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
-// beside the formula (dashed). With one server, twice as many workers take twice as
-// long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over 1 to 16 workers. One
-// server: in proportion. Half as many servers as workers, as many, and a ring: nearly flat.")
+// beside the formula (dashed). Workers and servers are different hosts. With one server, twice as
+// many workers take twice as long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds
+// over 1 to 16 workers. One server: in proportion. Half as many servers as workers, as many, and a
+// ring: nearly flat.")
 //
-// ## Not waiting
+// ## Who waits for whom
 //
-// This is asynchronous training. In `asynchronous.c` the servers are pieces of the host's memory,
-// and each worker computes in a thread. At the end of a step, the thread visits all servers:
+// Every worker repeats four lines:
 //
-// asynchronous.c:visit_server
+// ```
+// wait until may_pull()
+// pull all parameters
+// compute the gradients of its shard
+// push all gradients
+// ```
 //
-// asynchronous.c:push_and_pull
+// The four *disciplines* differ in what a worker waits for, and in how many pushes an update takes:
 //
-// (`careless` and `ones` are for an experiment below.) `stale` is the *staleness* of the push, the
-// number of other pushes that were applied since this worker's last pull. Its gradients do not know
-// of them. On average the staleness is W-1, even if some workers are slower than others. To see
-// why, count from the other side. Every push lies between two visits of each of the W-1 other
-// workers, so it makes W-1 other pushes staler by one.
+// | discipline                | a worker waits until         | an update takes      |
+// |---------------------------|------------------------------|----------------------|
+// | synchronous               | all have made as many steps  | all W pushes         |
+// | asynchronous              | (it never waits)             | 1 push               |
+// | bounded staleness (SSP s) | all are at most s steps back | 1 push               |
+// | b backup workers          | its update is made           | the first W-b pushes |
 //
-// ## Not waiting too long
+// schedule.c:may_pull
 //
-// With *bounded staleness* (SSP, stale synchronous parallel [@ho2013]), no worker may be more than
-// s steps ahead of the slowest. With s = 0 this is synchronous training, and without a bound
-// asynchronous training.
+// `may_begin` is this function. Its bound `staleness` is s, 0 in synchronous training, and huge in
+// asynchronous training:
 //
 // schedule.c:within_bound
 //
-// With b *backup workers* [@chen2016], training is synchronous, but each update takes only the
-// first W - b pushes. The others arrive too late and are dropped.
+// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait as synchronous training does.
+// But it would apply pushes one by one. With backup workers [@chen2016], some pushes arrive too
+// late:
 //
 // schedule.c:fate_in_round
 //
 // `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
 // So a training can be repeated to the last bit, however busy the computer is.
 //
-// ![SSP 3 and one backup worker. Grey: a push that is
+// ![SSP 3 and one backup worker. Numbers: the worker's own steps. Grey: a push that is
 // dropped.](plots/07_parameter_servers_bounds.png "Four lanes, twice. Above, workers 0 to 2 make
 // five steps and then wait for worker 3. Below, they hardly wait, and worker 3's pushes are
 // dropped.")
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
-// step for each step of the slow worker. A bound helps if workers are slow now and then, but not if
-// one is always slow. (In the figure, let no worker be slow. Then even a bound of 1 is enough.) A
-// backup worker helps against both, but the slow worker's pushes are lost.
+// step for each step of the slow worker. The table has the time of the whole training in each
+// discipline. In its second row no worker is always slow, but any step takes four times as long
+// with a probability of 1/10.
+//
+// behind/ways.c:show_bounds
+//
+// *A bound helps against workers that are slow now and then, not against one that is always slow.*
+// For a backup worker it is the other way round. But all the pushes that it drops are the slow
+// worker's. If you simply unplug that one, training with three workers takes as long.
+//
+// ## Staleness
+//
+// A schedule says who comes when. On a real computer nothing does, so `asynchronous.c` is a second
+// implementation of asynchronous training, without a schedule. Each worker computes in a thread,
+// and the servers are pieces of the host's memory. At the end of a step, the thread visits them:
+//
+// asynchronous.c:visit_server
+//
+// asynchronous.c:push_and_pull
+//
+// `stale` is the *staleness* of a push, the number of other pushes that were applied since this
+// worker's last pull. Its gradients do not know of them. (Pushes in the same update do not make
+// each other stale, so in synchronous training nothing is stale.)
+//
+// ```
+// worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
+// worker 1   -----V-----------V-----------V->     time goes to the right
+// ```
+//
+// On average the staleness is W-1, even if some workers are slower than others. To see why, take
+// any push in this drawing. It lies between two visits of each other worker, so it makes W-1 pushes
+// staler by one. In the drawing, each push of worker 1 has missed two, and of worker 0's pushes,
+// every second one has missed one.
+//
+// With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
+// all workers wait for each other, four pushes are computed from the same parameters and arrive one
+// after the other. They have missed 0, 1, 2 and 3 others, 1.5 on average. Note that a bound counts
+// steps, and staleness counts pushes. With SSP 3, a push of the slow worker can miss three steps of
+// each of three workers, which are 9 pushes.
 //
 // ## What it costs and gives
 //
 // Now LeNet is trained in five ways, each with ten seeds, on 16,384 images (8,192 images, twice),
-// with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.) The
-// columns up to "modelled" are from the first seed; "stale" is the mean staleness and "max" its
-// maximum. Then come the mean accuracy of the ten seeds, the worst and the best. "More" is how much
-// better than synchronous training a way is with the same seed, on average, with a 95 % confidence
-// interval. The second table sorts the asynchronous pushes by staleness.
+// with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.)
+//
+// - From the first seed: how many pushes were dropped, the mean staleness and its maximum, and the
+//   modelled time.
+// - From all seeds: the mean test accuracy, and how much more it is than in synchronous training
+//   with the same seed, with a 95 % confidence interval.
+//
+// The second table sorts the asynchronous pushes by staleness.
 //
 // behind/ways.c:compare_ways
 //
@@ -153,89 +207,91 @@ static Pace pace;
 // ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice. Over pushes they rise
 // together, over modelled seconds asynchronous training and one backup worker rise first.")
 //
-// SSP 3 takes nearly as long as synchronous training. With one backup worker, training takes a
-// little longer than asynchronous training. Few pushes are dropped, because the slow worker makes
-// few. Its asynchronous pushes are the stalest, and the mean is W-1.
+// The asynchronous pushes with a staleness of 9 or more are the slow worker's. They are few, so the
+// mean is still almost W-1.
 //
 // All differences in accuracy are smaller than their confidence intervals, so we see no effect of
-// staleness. This rests on ten seeds of one small network and 16,384 images. An effect of two
+// staleness. This rests on ten seeds of one small network and 16,384 images. An effect of three
 // hundredths could be hidden.
 //
 // ## A slow computer or a slow cable?
 //
-// The next table has four machines. On the left are the times of a step: computing, one push or
-// pull, and how long it keeps the servers' links busy. On the right is the time of synchronous
-// training divided by that of asynchronous training, three times: with one slow worker, the same if
-// the servers' links were never busy, and with no slow worker.
+// The next table has four machines. It begins with the times of computing and of one push or pull.
+// Then it has the time of synchronous training divided by the time of asynchronous training, in
+// four cases:
+//
+// - "slow": worker 3 takes four times as long for everything;
+// - "slow GPU": worker 3 takes four times as long, but only for computing;
+// - "even": all workers are equally fast;
+// - "links free": the same, if transfers never had to wait for each other.
 //
 // behind/ways.c:show_machines
 //
-// If links are always free, the ratio is almost 13/4 everywhere. (Training ends in the middle of a
-// slow step.) The rest is waiting for links. In synchronous training all workers pull and push at
-// the same time, and the links are idle while they compute. Asynchronous workers come at different
-// times. (With no slow worker, synchronous training also waits for the worker that happens to be
-// last.) On `dgx-a100` computing takes longest, so a slow worker is a slow computer. On
-// `laptops-1gbe` it is mostly a slow cable.
+// On `dgx-a100` a slow GPU is nearly as bad as a worker that is slow in everything. On
+// `laptops-1gbe` it matters little, because transfers take most of the time. There, only a slow
+// cable makes a worker slow.
+//
+// Asynchronous training gains even with equal workers. When links are free, all that is left is
+// that synchronous training waits for the worker that happens to be last. The rest is waiting for
+// links. In synchronous training all workers pull and push at the same time, and the links are idle
+// while they compute. Asynchronous workers come at different times. (That is also why the ratio
+// with a slow worker is larger than 13/4.)
 //
 // ## Stale, or too large a rate?
 //
-// So far a push counted lr/W. Often it is divided by the number of its own rows instead, so that it
-// counts lr. Here are both, with eight equally fast workers of 8 images each.
+// So far a push counted lr/W. Programs in which each worker divides by the number of its own images
+// have pushes that count lr. Let us see what asynchronous training can bear, with eight equally
+// fast workers of 8 images each and pushes that count lr/8, lr/4, lr/2 and lr.
 //
 // If training fails, is it because of staleness or because of the rate? There are two controls
-// without staleness. In one, training is synchronous and every push counts lr. Eight pushes
-// computed from the same parameters are added up, a step with eight times the learning rate. In the
-// other, one worker alone makes the same pushes with the same rate, one after the other.
+// without staleness. In one, training is synchronous. Eight pushes computed from the same
+// parameters are added up. If each counts lr, that is a step with eight times the learning rate. In
+// the other, one worker alone makes as many pushes with the same rate, one after the other.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
-// With the full rate, asynchronous training learns nothing. (If the accuracy is 0.000, the
-// parameters are NaN.) One worker learns well from the same pushes, so the rate is not too large
-// for one push. Synchronous training fails without staleness, so a step of eight times the rate is
-// too large. Asynchronous pushes are applied one by one, but none of eight knows of the other
-// seven. *Staleness turns W small steps into one large step.* With lr/W the large step is the usual
-// one, and does no harm here. (`--staleness-lr` divides a push's rate by its staleness
-// [@zhang2016].)
+// RATES
 //
 // ## For real
 //
 // Without a schedule, no two runs are the same. Still, you can check what must hold in *any* order.
 // Let all gradients be 1. Then every push takes the same amount from every parameter, and at the
-// end each parameter tells how many pushes it got. And all parameters that a worker pulls from one
-// server must be equal. If they are not, the pull is *torn*: another worker's update is in one part
-// of it only. The second row has a planted mistake, two visits for two halves of a server's range.
+// end each parameter tells how many pushes it got. Also, all parameters that a worker pulls from
+// one server must be equal. If they are not, the pull is *torn*: some of these parameters have a
+// push that the others do not have yet. The second row makes the same check with the parameters of
+// both servers, as if they were one server that is visited twice.
 //
 // behind/checks.c:check_ones
 //
-// No parameter is wrong in either row. Only torn pulls give the mistake away. Now the asynchronous
-// training from above, with threads on this computer:
+// No parameter is wrong in either row. The lock promises that no two workers write to the same
+// parameters at the same time, so no push is lost, and that a pull from one server is whole, so one
+// number says how stale it is. It does not promise that two servers are equally new. Training can
+// bear that, as the next run shows. It is the asynchronous training from above, with threads on
+// this computer:
 //
 // behind/checks.c:train_for_real
 //
-// The mean staleness is again about W-1. The maximum is larger than the modelled one, because
-// workers share the cores of one computer. A worker that waits for a core between its pull and its
-// push misses everything that is pushed meanwhile.
+// REAL
 //
-// ## Towers
+// ## A box: towers
 //
-// In TensorFlow 1, one host does all of this for its own GPUs. The CPU has the variables, and each
-// GPU has a copy of the model, called a *tower*. In every step all variables go to all towers, all
-// gradients come back, and the CPU combines them:
+// TensorFlow 1 can train on the GPUs of one host with one server, which is the host's CPU, and
+// synchronous workers. The CPU has the variables, and each GPU has a copy of the model, called a
+// *tower*. In every step the CPU sends all variables and combines all gradients:
 //
 // towers.c:combine_gradients
 //
-// Each tower's loss is the *mean* over its rows. This function, from an article ("Distributed
+// Each tower's loss is the *mean* over its images. This function, from an article ("Distributed
 // training of deep learning, part 1"), adds up the gradients of k towers. TensorFlow's own example
-// takes their mean. With plain gradient descent, the sum is k times the learning rate. But the
-// article uses Adam, which divides by the size of the gradients, so the factor cancels, except
-// where gradients are as small as Adam's epsilon. The table shows how far the parameters moved,
-// divided by how far one tower moves them.
+// takes their mean. With SGD, the sum is k times the learning rate. The article uses Adam, which
+// divides a gradient by its size, so the factor k cancels almost entirely. The table shows how far
+// parameters move in the first step, divided by how far one tower moves them.
 //
 // behind/checks.c:show_towers
 //
-// So Adam hides this mistake, until somebody changes the optimizer.
+// So Adam hides this mistake until somebody changes the optimizer.
 
 // ## Summary
 //
@@ -245,10 +301,9 @@ static Pace pace;
 //   moves.
 // - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
 //   of them together, but each push has missed W-1 others on average.
-// - Staleness turns W small steps into one large step. With lr/W for each push, we saw no effect on
-//   the accuracy (ten seeds, LeNet, 16,384 images). With the full rate, nothing was learned.
-// - A bound helps against workers that are slow now and then, a backup worker also against one that
-//   is always slow.
+// - SUMRATE
+// - A bound helps against workers that are slow now and then. A backup worker helps against one
+//   that is always slow, as unplugging it does.
 //
 // ## Questions
 //
@@ -319,7 +374,7 @@ static void show_all(void) {
     book_result("synchronous training took %.2f times as long as asynchronous", times);
     if (has_values) show_synchronous(&lesson, 10);
     draw_exchanges();
-    draw_bounds(&pace);
+    show_bounds(&pace, clocks);
     if (has_values) compare_ways(&lesson, &pace, clocks);
     if (!flags.quick && !interrupted()) show_machines(&lesson, &pace, clocks);
     if (!has_values) return;

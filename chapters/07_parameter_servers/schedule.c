@@ -29,7 +29,7 @@ static bool within_bound(long mine, const long steps[], int n, int staleness) {
     return mine - slowest <= staleness;
 }
 
-// A round is over when the pushes of all but the backup workers have arrived.
+// A push for an update that has been made is dropped. The last of W - backup pushes completes one.
 static PushFate fate_in_round(long step, long updates, int taken, int W, int backup) {
     if (step < updates) return PUSH_DROPPED;
     return taken + 1 < W - backup ? PUSH_TAKEN : PUSH_COMPLETES;
@@ -67,7 +67,7 @@ static void happens(World *v, EventKind kind, int w) {
     s->list[s->count++] = (Happening){life->next, kind, w, life->clock, life->computed};
 }
 
-// With backup workers, a worker waits until the round it took part in is over.
+// With backup workers, a worker waits for the update (`clock`) for which it made its last push.
 static bool may_pull(const World *v, const Life *life) {
     long steps[MOST_WORKERS];
     if (v->how.backup > 0) return life->pushes == 0 || life->clock < v->updates;
@@ -86,6 +86,10 @@ static double computing(const World *v, int w) {
     return stalled ? p->stall * seconds : seconds;
 }
 
+static double transferring(const Pace *p, int w) {
+    return p->transfer * (p->even_links ? 1 : p->slow[w]);
+}
+
 // ## What happens when
 
 static void wants_to_pull(World *v, int w) {
@@ -100,7 +104,7 @@ static void pulls(World *v, int w) {
     Life *life = &v->lives[w];
     life->clock = v->how.backup > 0 ? v->updates : life->pushes;
     happens(v, EVENT_PULL, w);
-    life->next += v->pace->transfer * v->pace->slow[w] + computing(v, w);
+    life->next += transferring(v->pace, w) + computing(v, w);
     life->doing = COMPUTES;
 }
 
@@ -109,7 +113,7 @@ static void has_computed(World *v, int w) {
     double start = fmax(life->next, v->in_free);
     life->computed = life->next;
     v->in_free = start + v->pace->busy;
-    life->next = start + v->pace->transfer * v->pace->slow[w];
+    life->next = start + transferring(v->pace, w);
     life->doing = PUSHES;
 }
 

@@ -40,7 +40,7 @@ void servers_free(Servers *v) {
 // ## Push and pull
 
 void servers_push(Servers *v, int w, Worker *worker) {
-    CHECK(!v->waits[w], "a worker pulls before it pushes again");
+    CHECK(!v->waits[w], "the last push of a worker is applied before its next one comes");
     for (int s = 0; s < v->S; s++)
         device_copy(v->devices[s], v->received[s][w]->data, worker->device,
                     worker->grads->data + v->keys[s].first, tensor_bytes(v->received[s][w]));
@@ -86,9 +86,8 @@ static void add_push(Servers *v, int w, long stale) {
     }
 }
 
-// Pushes that wait are added up in the order of the workers, not in the order of arrival, and then
-// applied as one gradient. `sgd` sets the sum to zero for the next update. (Pushes of the same
-// update do not make each other stale.)
+// Pushes that wait are added up in the order of the workers' numbers, not in the order of arrival,
+// and then applied as one gradient. `sgd` sets the sum to zero for the next update.
 void servers_update(Servers *v) {
     long before = v->applied;
     for (int w = 0; w < v->W; w++) {

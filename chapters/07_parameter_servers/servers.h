@@ -18,22 +18,21 @@ void staleness_add(Staleness *staleness, long stale);
 double staleness_mean(const Staleness *staleness); // 0 without pushes
 
 typedef struct Servers {
-    // Set by the caller:
-    int per_update; // an update takes this many pushes: 1, or W in synchronous training
-    int batch_size; // rows of a minibatch, of all workers together; gradients are divided by it
+    int S, W; // servers and workers
+    Device *devices[MOST_SERVERS];
+    Range keys[MOST_SERVERS];                     // server s holds these parameters
+    Tensor *params[MOST_SERVERS];                 // in this tensor,
+    Tensor *sum[MOST_SERVERS];                    // and adds up their gradients here
+    Tensor *received[MOST_SERVERS][MOST_WORKERS]; // what worker w pushed to server s
+    bool waits[MOST_WORKERS];                     // that push has not been applied yet
+    int waiting, per_update;     // so many pushes wait; an update takes so many (set it: 1, or W)
+    long applied, dropped;       // pushes, so far
+    long based_on[MOST_WORKERS]; // `applied` when worker w pulled what its push was computed from
+    Staleness staleness;
+    // Set by the caller, as `per_update` is:
+    int batch_size; // images of a minibatch, of all workers together; gradients are divided by it
     float lr;
     bool lr_by_staleness; // a push that missed t > 1 others counts 1/t: [@zhang2016]
-    // For servers.c:
-    int S, W;
-    Device *devices[MOST_SERVERS];
-    Range keys[MOST_SERVERS];                         // server s has these parameters
-    Tensor *params[MOST_SERVERS], *sum[MOST_SERVERS]; // of its range; sum of gradients, at first 0
-    Tensor *received[MOST_SERVERS][MOST_WORKERS];     // what each worker pushed last
-    bool waits[MOST_WORKERS];                         // that push is not yet applied
-    long based_on[MOST_WORKERS];                      // see Worker
-    int waiting;                                      // how many of them
-    long applied, dropped;                            // pushes, so far
-    Staleness staleness;
 } Servers;
 
 // The parameters of lenet_init(seed), on S servers for W workers. Server s has the numbers

@@ -287,11 +287,11 @@ const FIGURES = [{
     csv: "plots/07_parameter_servers_schedule.csv", timeline: "plots/07_parameter_servers_schedule.svg",
     sliders: [{ name: "slow", label: "one worker is slower by", values: [1, 1.5, 2, 3, 4, 6, 8, 12, 16], at: 4, unit: " times" },
         { name: "W", label: "workers", values: upTo(16, 2), at: 4, unit: "" },
-        { name: "way", label: "discipline", values: ["synchronous", "bounded", "asynchronous", "backup"], at: "bounded", unit: "" },
-        { name: "bound", label: "steps ahead, or backup workers", values: [1, 2, 3, 4, 6, 8, 12, 15], at: 3, unit: "" }],
+        { name: "way", label: "discipline", values: ["synchronous", "SSP", "asynchronous", "backup"], at: "SSP", unit: "" },
+        { name: "bound", label: "bound, or backup workers", values: [1, 2, 3, 4, 6, 8, 12, 15], at: 3, unit: "" }],
     change: () => ({}),
     flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
-        ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, bounded: bound, asynchronous: "inf" }[way]])],
+        ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
 }];
 
 function makeSlider({ name, label, values, at, unit }, given) {
@@ -304,6 +304,7 @@ function makeSlider({ name, label, values, at, unit }, given) {
         output.textContent = input.chosen() + unit;
         input.setAttribute("aria-valuetext", output.textContent);
     };
+    input.show(); // before anything was computed
     text.append(input, output);
     return [text, input];
 }

@@ -38,16 +38,18 @@ enum { NUM_SEEDS = 10 };
 // Modelled times of synchronous and asynchronous training, and book_timeline("_slow_worker.png").
 // Returns how many times as long the first one takes.
 double show_slow_worker(const Pace *pace, long clocks);
-// The first steps of SSP 3 and of one backup worker: book_timeline("_bounds.png").
-void draw_bounds(const Pace *pace);
+// Modelled times of five ways, with this pace and if any step may be slow, and the first steps of
+// SSP 3 and of one backup worker: book_timeline("_bounds.png").
+void show_bounds(const Pace *pace, long clocks);
 // Five ways, NUM_SEEDS trainings each, from scaled_params(): a table, the staleness of asynchronous
 // pushes, book_csv("_disciplines.csv") and book_output("_disciplines.png").
 void compare_ways(const PsLesson *lesson, const Pace *pace, long clocks);
 void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks);
-// A table of four machines: the pace, and how many times as long synchronous training takes.
+// A table of four machines: the pace, and how many times as long synchronous training takes as
+// asynchronous: if a worker is slow, if only its GPU is, if none is, and also no link is ever busy.
 void show_machines(const PsLesson *lesson, const Pace *pace, long clocks);
-// Eight workers, none of them slow, at two learning rates, with and without staleness: a table.
-// Returns the accuracy of synchronous training at the higher rate; NAN if interrupted.
+// Eight workers, none of them slow, at four learning rates, with and without staleness, and one
+// worker: a table. Returns the accuracy of synchronous training at the highest rate.
 double compare_rates(const PsLesson *lesson, long clocks);
 // --schedule, for the figure to move: this way, synchronous and asynchronous training (CSV), and
 // this way's first steps as a timeline (SVG). No images are read.
@@ -57,8 +59,8 @@ void model_schedule(const Pace *pace, Discipline how, long clocks);
 
 // Synchronous steps are bit-identical to chapter 4's on as many devices.
 void show_synchronous(const PsLesson *lesson, int steps);
-// Gradients that are all 1, without and with the planted mistake: no parameter is wrong, and
-// without the mistake no pull is torn.
+// Gradients that are all 1: no parameter is wrong, and no pull from one server is torn. (From all
+// servers together some are.)
 void check_ones(const PsLesson *lesson);
 // An asynchronous training without a schedule.
 void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks);

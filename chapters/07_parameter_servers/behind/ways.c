@@ -38,7 +38,7 @@ static double times_as_long(const Pace *pace, long clocks) {
 
 // What is known of a way without values, for the first seed.
 #define WAY_COLUMNS                                                                                \
-    WORDS("", 12, .csv = "way"), WHOLE("pushes", .width = 5), WHOLE("dropped", .csv = "dropped"),  \
+    WORDS("", 12, .csv = "way"), WHOLE("dropped", .csv = "dropped"),                               \
         FIXED("stale", 2, .width = 4, .csv = "mean"), WHOLE("max", .width = 3, .csv = "most"),     \
         DIGITS("modelled", 3, .unit = "ms", .csv = "seconds")
 
@@ -47,8 +47,7 @@ static void add_way(Table *t, const Pace *pace, Discipline how, long clocks) {
     Staleness stale = staleness_of(&s);
     char *name = discipline_name(how);
     table_text(t, "%s", name);
-    table_numbers(t, (double)schedule_events(&s, EVENT_PUSH),
-                  (double)schedule_events(&s, EVENT_DROP), staleness_mean(&stale),
+    table_numbers(t, (double)schedule_events(&s, EVENT_DROP), staleness_mean(&stale),
                   (double)stale.most, schedule_seconds(&s));
     free(name);
     schedule_free(&s);
@@ -60,15 +59,18 @@ void show_machines(const PsLesson *l, const Pace *pace, long clocks) {
     for (int w = 0; w < pace->W; w++) even[w] = 1;
     printf("\n");
     Table t = TABLE(NULL, WORDS("", 13), DIGITS("compute", 2, .unit = "ms"),
-                    DIGITS("transfer", 2, .unit = "ms"), DIGITS("links busy", 2, .unit = "ms"),
-                    FIXED("one slow", 2), FIXED("links free", 2), FIXED("none slow", 2));
+                    DIGITS("transfer", 2, .unit = "ms"), FIXED("slow", 2), FIXED("slow GPU", 2),
+                    FIXED("even", 2), FIXED("links free", 2));
     for (int m = 0; m < 4; m++) {
-        Pace p = pace_on(machine_find(names[m]), l, pace->slow), free_links = p, alike = p;
-        free_links.busy = 0;
+        Pace p = pace_on(machine_find(names[m]), l, pace->slow), slow_gpu = p, alike = p;
+        slow_gpu.even_links = true;
         alike.slow = even;
+        Pace free_links = alike;
+        free_links.busy = 0;
         table_text(&t, "%s", names[m]);
-        table_numbers(&t, p.compute, p.transfer, p.busy, times_as_long(&p, clocks),
-                      times_as_long(&free_links, clocks), times_as_long(&alike, clocks));
+        table_numbers(&t, p.compute, p.transfer, times_as_long(&p, clocks),
+                      times_as_long(&slow_gpu, clocks), times_as_long(&alike, clocks),
+                      times_as_long(&free_links, clocks));
     }
 }
 
@@ -87,7 +89,7 @@ static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
     TraceSpan *spans = xcalloc(2 * (size_t)s.count, sizeof *spans);
     Timeline t = {.set = {"modelled", spans, 0, true}, .end = end, .lane = "worker"};
     double pulled[MOST_WORKERS] = {0};
-    int pushes = 0;
+    int pushes = 0, steps[MOST_WORKERS] = {0};
     for (const Happening *e = s.list; e < s.list + s.count; e++) {
         int w = e->worker;
         double transfer = pace->transfer * pace->slow[w];
@@ -98,7 +100,7 @@ static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
             continue;
         }
         bool dropped = e->kind == EVENT_DROP;
-        add_span(&t, w, pulled[w], e->computed, xprintf("compute %ld", e->clock));
+        add_span(&t, w, pulled[w], e->computed, xprintf("compute %d", steps[w]++));
         add_span(&t, w, e->time - transfer, e->time,
                  xstrdup(dropped ? "other dropped" : "exchange push"));
     }
@@ -134,7 +136,29 @@ double show_slow_worker(const Pace *pace, long clocks) {
     return sync / async;
 }
 
-void draw_bounds(const Pace *pace) {
+void show_bounds(const Pace *pace, long clocks) {
+    double slow[MOST_WORKERS], slowest = maximum(pace->slow, pace->W);
+    Pace rest = *pace, stalls = *pace;
+    rest.slow = stalls.slow = slow;
+    rest.W = 0;
+    for (int w = 0; w < pace->W; w++) // the slowest is unplugged
+        if (pace->slow[w] < slowest) slow[rest.W++] = pace->slow[w];
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("", 20), DIGITS("sync.", 3, .unit = "ms"),
+                    DIGITS("async.", 3, .unit = "ms"), DIGITS("SSP 1", 3, .unit = "ms"),
+                    DIGITS("SSP 3", 3, .unit = "ms"), DIGITS("1 backup", 3, .unit = "ms"),
+                    DIGITS("unplugged", 3, .unit = "ms"));
+    for (int stalled = 0; stalled < 2; stalled++) {
+        const Pace *p = stalled ? &stalls : pace;
+        table_text(&t, stalled ? "1 step in 10 is slow" : "1 worker is slow");
+        for (int i = 0; i < NUM_WAYS; i++)
+            table_numbers(&t, ways[i].backup < p->W ? seconds_of(p, ways[i], clocks) : NAN);
+        table_numbers(&t, !stalled && rest.W > 0
+                              ? seconds_of(&rest, ways[0], clocks * pace->W / rest.W)
+                              : NAN);
+        for (int w = 0; w < pace->W; w++) slow[w] = 1;
+        stalls.odds = 0.1, stalls.stall = 4;
+    }
     draw_first_steps(book_timeline("_bounds.png"), pace, ways + BOUNDS, pace->W > 1 ? 2 : 1);
 }
 
@@ -178,21 +202,19 @@ static void free_way(Way *way) {
     for (int i = 0; i < NUM_SEEDS; i++) ps_result_free(&way->results[i]);
 }
 
-// The mean, the least and the most over the seeds.
-static void add_accuracies(Table *t, const double values[NUM_SEEDS]) {
-    table_numbers(t, mean(values, NUM_SEEDS), minimum(values, NUM_SEEDS),
-                  maximum(values, NUM_SEEDS));
+// The mean, and half of its 95 % confidence interval (Student's t with 9 degrees of freedom).
+static void add_mean(Table *t, const double values[NUM_SEEDS]) {
+    double middle = mean(values, NUM_SEEDS), squares = 0;
+    for (int i = 0; i < NUM_SEEDS; i++) squares += (values[i] - middle) * (values[i] - middle);
+    table_numbers(t, middle, 2.262 * sqrt(squares / (NUM_SEEDS - 1) / NUM_SEEDS));
 }
 
-// How much larger the accuracy is than the other way's with the same seed: the mean, and half of
-// its 95 % confidence interval (Student's t with 9 degrees of freedom).
+// How much larger the accuracy is than the other way's with the same seed.
 static void add_difference(Table *t, const Way *way, const Way *other) {
-    double d[NUM_SEEDS], squares = 0;
-    for (int i = 0; i < NUM_SEEDS; i++) d[i] = way->accuracies[i] - other->accuracies[i];
-    double middle = mean(d, NUM_SEEDS);
-    for (int i = 0; i < NUM_SEEDS; i++) squares += (d[i] - middle) * (d[i] - middle);
-    double half = 2.262 * sqrt(squares / (NUM_SEEDS - 1) / NUM_SEEDS);
-    table_numbers(t, way == other ? NAN : middle, way == other ? NAN : half);
+    double d[NUM_SEEDS];
+    for (int i = 0; i < NUM_SEEDS; i++)
+        d[i] = way == other ? NAN : way->accuracies[i] - other->accuracies[i];
+    add_mean(t, d);
 }
 
 // The accuracy at each point, over pushes and time of the first seed.
@@ -230,14 +252,13 @@ static void train_ways(const PsLesson *lesson, const Pace *pace, const Disciplin
     PsLesson l = *lesson;
     l.points = NUM_POINTS;
     printf("\n");
-    Table t = TABLE(NULL, WAY_COLUMNS, FIXED("accuracy", 3, .width = 5),
-                    FIXED("least", 3, .width = 5), FIXED("most", 3, .width = 5),
-                    FIXED("more", 3, .width = 6), FIXED("±", 3, .width = 5));
+    Table t = TABLE(NULL, WAY_COLUMNS, FIXED("accuracy", 3), FIXED("more", 3, .width = 6),
+                    FIXED("±", 3, .width = 5));
     for (int i = 0; i < n; i++) {
         trained[i] = train_way(&l, pace, hows[i], clocks);
         if (interrupted()) continue;
         add_way(&t, pace, hows[i], clocks);
-        add_accuracies(&t, trained[i].accuracies);
+        table_numbers(&t, mean(trained[i].accuracies, NUM_SEEDS));
         add_difference(&t, &trained[i], &trained[0]);
     }
 }
@@ -264,34 +285,27 @@ void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clo
 }
 
 double compare_rates(const PsLesson *lesson, long clocks) {
-    enum { MANY = 8 };
-    static const struct {
-        const char *name;
-        int W, staleness, times; // the learning rate of a push is `times` times lr/8
-    } rows[] = {{"synchronous, lr/8", MANY, 0, 1},
-                {"asynchronous, lr/8", MANY, NO_BOUND, 1},
-                {"synchronous, lr", MANY, 0, MANY},
-                {"asynchronous, lr", MANY, NO_BOUND, MANY},
-                {"one worker, lr", 1, NO_BOUND, MANY}};
+    enum { MANY = 8, NUM_COLUMNS = 3 };
+    static const int bounds[NUM_COLUMNS] = {0, NO_BOUND, NO_BOUND}; // the last is one worker
     double control = NAN, even[MANY] = {1, 1, 1, 1, 1, 1, 1, 1};
     if (lesson->batch_size % MANY != 0) return NAN;
     printf("\n");
-    Table t = TABLE(NULL, WORDS("", 18), WHOLE("pushes"), FIXED("stale", 2), FIXED("accuracy", 3),
-                    FIXED("least", 3), FIXED("most", 3));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !interrupted(); i++) {
-        PsLesson l = *lesson;
-        l.W = rows[i].W;
-        l.batch_size = lesson->batch_size * l.W / MANY; // one worker: the pushes of the eight
-        l.lr *= (float)rows[i].times * (float)l.W / MANY;
-        Pace pace = pace_on(modelled_machine(), &l, even);
-        Way way = train_way(&l, &pace, (Discipline){rows[i].staleness, 0},
-                            (clocks + 1) / 2 * MANY / l.W); // half of the images are enough
-        const PsResult *first = &way.results[0];
-        table_text(&t, "%s", rows[i].name);
-        table_numbers(&t, (double)first->applied, staleness_mean(&first->staleness));
-        add_accuracies(&t, way.accuracies);
-        if (rows[i].staleness == 0) control = mean(way.accuracies, NUM_SEEDS);
-        free_way(&way);
+    Table t = TABLE(NULL, WORDS("a push counts", 13), FIXED("synchronous", 3), FIXED("±", 3),
+                    FIXED("asynchronous", 3), FIXED("±", 3), FIXED("one worker", 3), FIXED("±", 3));
+    for (int part = MANY; part > 0 && !interrupted(); part /= 2) {
+        table_text(&t, part > 1 ? "lr/%d" : "lr", part);
+        for (int i = 0; i < NUM_COLUMNS; i++) {
+            PsLesson l = *lesson;
+            l.W = i + 1 < NUM_COLUMNS ? MANY : 1;
+            l.batch_size = lesson->batch_size * l.W / MANY; // one worker: the pushes of the eight
+            l.lr *= (float)l.W / (float)part;
+            Pace pace = pace_on(modelled_machine(), &l, even);
+            Way way = train_way(&l, &pace, (Discipline){bounds[i], 0},
+                                (clocks + 1) / 2 * MANY / l.W); // half of the images are enough
+            add_mean(&t, way.accuracies);
+            if (i == 0) control = mean(way.accuracies, NUM_SEEDS);
+            free_way(&way);
+        }
     }
     return control;
 }
