@@ -1,6 +1,5 @@
-// asynchronous.c: the queue of each worker is a thread, which computes and then visits the servers.
-// So workers come in the order in which they are ready. The servers are pieces of the host's
-// memory, each with a lock. The host only keeps the queues filled.
+// asynchronous.c: the queue of each worker is a thread, which computes and then visits the servers,
+// pieces of the host's memory, each with a lock. The host only keeps the queues filled.
 #include "asynchronous.h"
 
 #include "common/base/error.h"
@@ -37,8 +36,6 @@ typedef struct Runner {
     long based_on[MOST_SERVERS]; // versions that it pulled
 } Runner;
 
-// ## At the servers
-
 // One visit to one server: push a range of gradients, pull the same range of parameters. The lock
 // lets in one worker at a time.
 static void visit_server(Runner *r, int s) {
@@ -63,8 +60,6 @@ static void push_and_pull(void *context) {
     for (int turn = 0; turn < S; turn++) visit_server(r, (r->station.number + turn) % S);
     r->pushed++;
 }
-
-// ## A worker's step
 
 // With gradients that are all 1, all numbers of a server are equal between two visits.
 static void look_for_torn_pulls(void *context) {

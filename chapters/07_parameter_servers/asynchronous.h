@@ -1,5 +1,4 @@
-// asynchronous.h: asynchronous training without a schedule. Workers push and pull whenever they are
-// ready, so no two runs are the same.
+// asynchronous.h: asynchronous training without a schedule, so no two runs are the same.
 #ifndef ASYNCHRONOUS_H
 #define ASYNCHRONOUS_H
 

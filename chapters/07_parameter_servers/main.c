@@ -28,15 +28,15 @@ static Pace pace;
 // behind/ways.c:show_slow_worker
 //
 // ![The first steps, with their numbers. In synchronous training, three workers are idle most of
-// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Four
-// lanes, twice. Above, workers 0 to 2 wait for worker 3. Below, they compute all the time.")
+// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Two
+// timelines of four workers.")
 //
 // While the slow worker makes one step, each of the others could make four. So there is time for 13
-// pushes, and synchronous training makes 4. The ratio of the two times should be 13/4 = 3.25. It is
-// slightly larger. ("A slow computer or a slow cable?" says why.)
+// pushes, and synchronous training makes 4. The ratio of the times is a little more than 13/4 =
+// 3.25. ("A slow computer or a slow cable?" says why.)
 //
 // This has its price. When a push arrives, other workers have already changed the parameters from
-// which it was computed. First we need a place for these parameters.
+// which it was computed.
 //
 // ## Servers
 //
@@ -55,8 +55,7 @@ static Pace pace;
 //
 // servers.h:Servers
 //
-// A push sends each server its range of the gradients, and then *waits* at the servers until an
-// update takes it. A pull fetches all parameters:
+// A push *waits* at the servers until an update takes it.
 //
 // servers.c:servers_push
 //
@@ -69,12 +68,12 @@ static Pace pace;
 //
 // `add_push()` adds what worker w has pushed to the sums. Then `sgd` divides by the number of
 // images in the minibatch of *all* workers, but one push has the gradients of only 1/W of them. So
-// a push that is applied alone moves the parameters as if the learning rate lr were W times
-// smaller. We say that it *counts* lr/W. W pushes together count lr, as in chapter 4.
+// a push that is applied alone *counts* lr/W: it moves the parameters as if the learning rate lr
+// were W times smaller.
 //
-// Synchronous training with servers is chapter 4's training in other roles. In the next run,
-// workers push in a different order in each step, but servers add up in the order of the workers'
-// numbers. So the parameters must be equal to the last bit:
+// Synchronous training with servers is chapter 4's training in other roles. In the next run, the
+// order of the pushes changes from step to step, but servers add them up in the order of the
+// workers' numbers. So the parameters must be equal to the last bit:
 //
 // behind/checks.c:show_synchronous
 //
@@ -98,13 +97,11 @@ static Pace pace;
 // | the only server                 | 2 W P              | 4,130,176 |
 // | one of S servers                | 2 W P/S            | 2,065,088 |
 // | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
-// | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
 // ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
 // beside the formula (dashed). Workers and servers are different hosts. With one server, twice as
 // many workers take twice as long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds
-// over 1 to 16 workers. One server: in proportion. Half as many servers as workers, as many, and a
-// ring: nearly flat.")
+// over 1 to 16 workers.")
 //
 // ## Who waits for whom
 //
@@ -117,25 +114,24 @@ static Pace pace;
 // push all gradients
 // ```
 //
-// The four *disciplines* differ in what a worker waits for, and in how many pushes an update takes:
+// Four *disciplines* differ in how long a worker waits, and in what an update takes:
 //
-// | discipline                | a worker waits until         | an update takes      |
-// |---------------------------|------------------------------|----------------------|
-// | synchronous               | all have made as many steps  | all W pushes         |
-// | asynchronous              | (it never waits)             | 1 push               |
-// | bounded staleness (SSP s) | all are at most s steps back | 1 push               |
-// | b backup workers          | its update is made           | the first W-b pushes |
+// | discipline                | a worker waits until               | an update takes      |
+// |---------------------------|------------------------------------|----------------------|
+// | synchronous               | all have made as many steps        | all W pushes         |
+// | asynchronous              | (it never waits)                   | 1 push               |
+// | bounded staleness (SSP s) | none is more than s steps behind   | 1 push               |
+// | b backup workers          | the update of its step is made     | the first W-b pushes |
 //
 // schedule.c:may_pull
 //
-// `may_begin` is this function. Its bound `staleness` is s, 0 in synchronous training, and huge in
-// asynchronous training:
+// `may_begin` is the next function. `staleness` is the bound s, which is 0 in synchronous and huge
+// in asynchronous training.
 //
 // schedule.c:within_bound
 //
-// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait as synchronous training does.
-// But it would apply pushes one by one. With backup workers [@chen2016], some pushes arrive too
-// late:
+// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait as synchronous training does,
+// but apply pushes one by one. With backup workers [@chen2016], the last pushes are dropped:
 //
 // schedule.c:fate_in_round
 //
@@ -143,26 +139,23 @@ static Pace pace;
 // So a training can be repeated to the last bit, however busy the computer is.
 //
 // ![SSP 3 and one backup worker. Numbers: the worker's own steps. Grey: a push that is
-// dropped.](plots/07_parameter_servers_bounds.png "Four lanes, twice. Above, workers 0 to 2 make
-// five steps and then wait for worker 3. Below, they hardly wait, and worker 3's pushes are
-// dropped.")
+// dropped.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
 //
 // With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
-// step for each step of the slow worker. The table has the time of the whole training in each
-// discipline. In its second row no worker is always slow, but any step takes four times as long
-// with a probability of 1/10.
+// step for each step of the slow worker. In the second row of the next table, no worker is always
+// slow, but one step in ten, at random, takes four times as long to compute.
 //
 // behind/ways.c:show_bounds
 //
 // *A bound helps against workers that are slow now and then, not against one that is always slow.*
-// For a backup worker it is the other way round. But all the pushes that it drops are the slow
-// worker's. If you simply unplug that one, training with three workers takes as long.
+// For a backup worker it is the other way round. But all dropped pushes are the slow worker's. You
+// could just as well unplug it and train with the other three.
 //
 // ## Staleness
 //
-// A schedule says who comes when. On a real computer nothing does, so `asynchronous.c` is a second
-// implementation of asynchronous training, without a schedule. Each worker computes in a thread,
-// and the servers are pieces of the host's memory. At the end of a step, the thread visits them:
+// So far a schedule says who comes when. In real asynchronous training nothing does, so
+// `asynchronous.c` is a second implementation. Each worker computes in a thread, and the servers
+// are pieces of the host's memory. At the end of a step, the thread visits them:
 //
 // asynchronous.c:visit_server
 //
@@ -177,117 +170,111 @@ static Pace pace;
 // worker 1   -----V-----------V-----------V->     time goes to the right
 // ```
 //
-// On average the staleness is W-1, even if some workers are slower than others. To see why, take
-// any push in this drawing. It lies between two visits of each other worker, so it makes W-1 pushes
-// staler by one. In the drawing, each push of worker 1 has missed two, and of worker 0's pushes,
-// every second one has missed one.
+// On average the staleness is W-1, even if some workers are slower than others. Each push in this
+// drawing lies between two visits of each other worker, so it makes W-1 pushes staler by one. Here,
+// pushes of worker 1 have missed two others, and every second push of worker 0 has missed one.
 //
 // With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
-// all workers wait for each other, four pushes are computed from the same parameters and arrive one
-// after the other. They have missed 0, 1, 2 and 3 others, 1.5 on average. Note that a bound counts
-// steps, and staleness counts pushes. With SSP 3, a push of the slow worker can miss three steps of
-// each of three workers, which are 9 pushes.
+// all wait for each other, four pushes come from the same parameters and have missed 0, 1, 2 and 3
+// others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP 3, the
+// slow worker's push can miss three steps of three workers, which are 9 pushes.
 //
 // ## What it costs and gives
+// LeNet is trained in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with
+// a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.)
 //
-// Now LeNet is trained in five ways, each with ten seeds, on 16,384 images (8,192 images, twice),
-// with a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.)
-//
-// - From the first seed: how many pushes were dropped, the mean staleness and its maximum, and the
-//   modelled time.
-// - From all seeds: the mean test accuracy, and how much more it is than in synchronous training
-//   with the same seed, with a 95 % confidence interval.
-//
-// The second table sorts the asynchronous pushes by staleness.
+// - From the first seed: dropped pushes, mean and maximum staleness, and modelled time.
+// - From all seeds: the mean test accuracy, and how much more it is than synchronous training's
+//   with the same seed (with a 95 % confidence interval).
 //
 // behind/ways.c:compare_ways
 //
 // ![Test accuracy, the mean of ten seeds, with the worst and the best. Over pushes, the curves
 // coincide. Over time, asynchronous training and one backup worker are far
-// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice. Over pushes they rise
-// together, over modelled seconds asynchronous training and one backup worker rise first.")
-//
-// The asynchronous pushes with a staleness of 9 or more are the slow worker's. They are few, so the
-// mean is still almost W-1.
+// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
 //
 // All differences in accuracy are smaller than their confidence intervals, so we see no effect of
-// staleness. This rests on ten seeds of one small network and 16,384 images. An effect of three
-// hundredths could be hidden.
+// staleness. But an effect of three hundredths could be hidden.
 //
 // ## A slow computer or a slow cable?
 //
-// The next table has four machines. It begins with the times of computing and of one push or pull.
-// Then it has the time of synchronous training divided by the time of asynchronous training, in
-// four cases:
+// For each of four machines, the next table has the time to compute and the time of one push or
+// pull. Then it has the time of synchronous training divided by that of asynchronous training, if
 //
-// - "slow": worker 3 takes four times as long for everything;
-// - "slow GPU": worker 3 takes four times as long, but only for computing;
-// - "even": all workers are equally fast;
-// - "links free": the same, if transfers never had to wait for each other.
+// - worker 3 is "slow" in everything, as above;
+// - only its GPU is slow;
+// - all workers are equally fast ("even");
+// - and also no transfer has to wait for another ("links free").
 //
 // behind/ways.c:show_machines
 //
-// On `dgx-a100` a slow GPU is nearly as bad as a worker that is slow in everything. On
-// `laptops-1gbe` it matters little, because transfers take most of the time. There, only a slow
-// cable makes a worker slow.
+// On `dgx-a100` it is mostly the slow GPU that counts. On `laptops-1gbe` a slow GPU makes hardly a
+// difference, because transfers take most of the time. There, a slow worker has a slow cable.
 //
-// Asynchronous training gains even with equal workers. When links are free, all that is left is
-// that synchronous training waits for the worker that happens to be last. The rest is waiting for
-// links. In synchronous training all workers pull and push at the same time, and the links are idle
-// while they compute. Asynchronous workers come at different times. (That is also why the ratio
-// with a slow worker is larger than 13/4.)
+// With equal workers and free links, synchronous training only waits for the worker that happens to
+// be last. The rest of "even" is waiting for links: in synchronous training all workers pull and
+// push at the same time, and the links are idle while they compute. (That is also why "slow" is
+// more than 13/4.)
 //
 // ## Stale, or too large a rate?
 //
-// So far a push counted lr/W. Programs in which each worker divides by the number of its own images
-// have pushes that count lr. Let us see what asynchronous training can bear, with eight equally
-// fast workers of 8 images each and pushes that count lr/8, lr/4, lr/2 and lr.
+// So far a push counted lr/W. If each worker divides by the number of its own images, a push counts
+// lr. What can asynchronous training bear? There are eight equally fast workers with 8 images each.
 //
 // If training fails, is it because of staleness or because of the rate? There are two controls
-// without staleness. In one, training is synchronous. Eight pushes computed from the same
-// parameters are added up. If each counts lr, that is a step with eight times the learning rate. In
-// the other, one worker alone makes as many pushes with the same rate, one after the other.
+// without staleness. In one, training is synchronous, so an update adds up eight pushes. If each
+// counts lr, that is a step with eight times the learning rate. In the other, one worker alone
+// makes as many pushes with the same rate.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
-// RATES
+// Synchronous and asynchronous training fall alike: both learn with lr/8 and lr/4, fail with lr,
+// and with lr/2 only some seeds learn, so the intervals are wide. In no row can we tell the two
+// apart. (If parameters are NaN, the accuracy is 0.)
+//
+// One worker learns from the same pushes, so none of the rates is too large for one push.
+// Synchronous training fails because a step of four or eight times the rate is too large.
+// Asynchronous pushes are applied one by one, but none of eight knows of the other seven.
+// *Staleness turns W small steps into one large step.* We see no harm beyond that.
+// (`--staleness-lr` divides a push's rate by its staleness [@zhang2016].)
 //
 // ## For real
 //
-// Without a schedule, no two runs are the same. Still, you can check what must hold in *any* order.
-// Let all gradients be 1. Then every push takes the same amount from every parameter, and at the
-// end each parameter tells how many pushes it got. Also, all parameters that a worker pulls from
-// one server must be equal. If they are not, the pull is *torn*: some of these parameters have a
-// push that the others do not have yet. The second row makes the same check with the parameters of
-// both servers, as if they were one server that is visited twice.
+// Without a schedule, no two runs are the same. But some things must hold in *any* order. Let all
+// gradients be 1. Then every push takes the same amount from every parameter, and at the end each
+// parameter tells how many pushes it got. Also, all parameters that a worker pulls from one server
+// must be equal. If they are not, the pull is *torn*: some of these parameters have a push that the
+// others do not have yet. The second row makes the same check with the parameters of both servers,
+// as if they were one server that is visited twice.
 //
 // behind/checks.c:check_ones
 //
-// No parameter is wrong in either row. The lock promises that no two workers write to the same
-// parameters at the same time, so no push is lost, and that a pull from one server is whole, so one
-// number says how stale it is. It does not promise that two servers are equally new. Training can
-// bear that, as the next run shows. It is the asynchronous training from above, with threads on
-// this computer:
+// No push is lost. The lock also promises that a pull from one server is whole, so that one number
+// says how stale it is. It does not promise that two servers are equally new. Training can bear
+// that, as the threads show that now train as above, on this computer:
 //
 // behind/checks.c:train_for_real
 //
-// REAL
+// The mean staleness is again about W-1. The maximum differs from run to run, because workers share
+// the cores of one computer. A worker that waits for a core between its pull and its push misses
+// everything that is pushed meanwhile. The accuracy is from one run, and says little: others have
+// ended all over the range of the bars in the figure above.
 //
 // ## A box: towers
 //
-// TensorFlow 1 can train on the GPUs of one host with one server, which is the host's CPU, and
-// synchronous workers. The CPU has the variables, and each GPU has a copy of the model, called a
-// *tower*. In every step the CPU sends all variables and combines all gradients:
+// In TensorFlow 1, the CPU of a host can be the only server of its own GPUs, with synchronous
+// training. Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and
+// combines all gradients:
 //
 // towers.c:combine_gradients
 //
 // Each tower's loss is the *mean* over its images. This function, from an article ("Distributed
-// training of deep learning, part 1"), adds up the gradients of k towers. TensorFlow's own example
-// takes their mean. With SGD, the sum is k times the learning rate. The article uses Adam, which
-// divides a gradient by its size, so the factor k cancels almost entirely. The table shows how far
-// parameters move in the first step, divided by how far one tower moves them.
+// training of deep learning, part 1"), adds up the gradients of k towers, as if the learning rate
+// were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
+// which divides a gradient by its size, so the factor k nearly cancels. The table shows how far the
+// first step moves the parameters, divided by how far one tower moves them.
 //
 // behind/checks.c:show_towers
 //
@@ -299,9 +286,11 @@ static Pace pace;
 //   4's training, to the bit.
 // - One server is a bottleneck. As many servers as workers, on the same hosts, move what a ring
 //   moves.
-// - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
-//   of them together, but each push has missed W-1 others on average.
-// - SUMRATE
+// - Synchronous training is as fast as its slowest worker, asynchronous training as fast as all of
+//   them together. But each push has missed W-1 others on average.
+// - Staleness turns W small steps into one large step. Asynchronous training failed at the same
+//   rates as synchronous training. With lr/W for each push, we saw no effect on the accuracy (ten
+//   seeds, LeNet, 16,384 images).
 // - A bound helps against workers that are slow now and then. A backup worker helps against one
 //   that is always slow, as unplugging it does.
 //
@@ -312,9 +301,7 @@ static Pace pace;
 // 2. Two workers, one server: how many times as long does the exchange take as with two servers?
 //    And four workers with one server, compared with two and with four?
 // 3. The mean staleness is W-1. Why is it slightly less in the table? Whose pushes are the stalest?
-// 4. SSP 3, and a worker that is always four times slower: after a while, training is no faster
-//    than synchronous training. Why? When does SSP help?
-// 5. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
+// 4. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
 //    slow worker is the only one with some kind of images?
 //
 // ## Exercises

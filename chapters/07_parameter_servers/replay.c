@@ -1,8 +1,5 @@
-// replay.c: carries out a schedule.
-//
-// The schedule says who pulls and who pushes, and in which order. Between its pull and its push,
-// each worker computes on its own queue, beside the others. What happens to the parameters depends
-// only on the order of the events, however fast the computer is.
+// replay.c: carries out a schedule. Between its pull and its push, each worker computes on its own
+// queue. What happens to the parameters depends only on the order of the events.
 #include "replay.h"
 
 #include "common/base/error.h"
@@ -50,8 +47,6 @@ void ps_load(const PsLesson *l, long clock, int w, Tensor *X, Tensor *y) {
     }
 }
 
-// ## A worker at work
-
 Station station_new(const PsLesson *l, int w) {
     const Dataset *d = l->train_data;
     Station s = {.worker = worker_new(try_gpu(w), l->seed), .number = w};
@@ -77,8 +72,6 @@ void station_compute(Station *s, const PsLesson *l, long clock) {
     s->loaded = device_record(device);
     worker_gradients(&s->worker, X, y);
 }
-
-// ## A schedule
 
 typedef struct Floor {
     const PsLesson *lesson;

@@ -1,8 +1,7 @@
 // schedule.c: the order of events, from the speeds of the workers.
 //
-// A worker pulls, computes, pushes, and perhaps waits, and each of these takes a stated time. The
-// servers' links carry one transfer at a time in each direction. So it is known when each push
-// arrives, and the same pace and seed give the same order on every computer, in every run.
+// The servers' links carry one transfer at a time in each direction. The same pace and seed give
+// the same order on every computer, in every run.
 #include "schedule.h"
 
 #include "common/base/error.h"
@@ -19,8 +18,6 @@ char *discipline_name(Discipline how) {
     return how.staleness == NO_BOUND ? xstrdup("asynchronous") : xprintf("SSP %d", how.staleness);
 }
 
-// ## The two rules
-
 // A worker may begin a step if it is at most `staleness` steps ahead of the slowest worker.
 static bool within_bound(long mine, const long steps[], int n, int staleness) {
     long slowest = mine;
@@ -34,8 +31,6 @@ static PushFate fate_in_round(long step, long updates, int taken, int W, int bac
     if (step < updates) return PUSH_DROPPED;
     return taken + 1 < W - backup ? PUSH_TAKEN : PUSH_COMPLETES;
 }
-
-// ## A worker's life
 
 // What a worker does until `next`. WAITS: until others let it continue.
 typedef enum { WANTS, PULLS, COMPUTES, PUSHES, WAITS } Doing;
@@ -80,17 +75,15 @@ static double computing(const World *v, int w) {
     const Pace *p = v->pace;
     uint32_t pace = STREAM_PACE + (uint32_t)w, stalls = STREAM_STALLS + (uint32_t)w;
     uint64_t step = (uint64_t)v->lives[w].pushes;
-    double seconds =
-        p->compute * p->slow[w] * (1 + p->jitter * (2 * random_uniform(p->seed, pace, step) - 1));
+    double seconds = p->compute * (p->slow ? p->slow[w] : 1) *
+                     (1 + p->jitter * (2 * random_uniform(p->seed, pace, step) - 1));
     bool stalled = p->odds > 0 && random_uniform(p->seed, stalls, step) < p->odds;
     return stalled ? p->stall * seconds : seconds;
 }
 
 static double transferring(const Pace *p, int w) {
-    return p->transfer * (p->even_links ? 1 : p->slow[w]);
+    return p->transfer * (p->slow && !p->even_links ? p->slow[w] : 1);
 }
-
-// ## What happens when
 
 static void wants_to_pull(World *v, int w) {
     Life *life = &v->lives[w];

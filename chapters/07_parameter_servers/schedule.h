@@ -25,7 +25,7 @@ char *discipline_name(Discipline how);
 typedef struct Pace {
     int W;
     double compute;  // of one worker for the gradients of its shard
-    double *slow;    // [W]: the worker takes this many times as long for everything
+    double *slow;    // [W]: a worker takes this many times as long for everything. NULL: 1
     bool even_links; // it takes longer only for computing
     double jitter;   // a computation takes 1 + jitter * (-1..1) times as long, by the seed,
     double odds;     // and with this probability, in any step of any worker,

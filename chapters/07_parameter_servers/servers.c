@@ -37,8 +37,6 @@ void servers_free(Servers *v) {
     free(v);
 }
 
-// ## Push and pull
-
 void servers_push(Servers *v, int w, Worker *worker) {
     CHECK(!v->waits[w], "the last push of a worker is applied before its next one comes");
     for (int s = 0; s < v->S; s++)
@@ -61,8 +59,6 @@ void servers_pull(Servers *v, Worker *worker) {
                     v->params[s]->data, tensor_bytes(v->params[s]));
     worker->based_on = v->applied;
 }
-
-// ## Update
 
 void staleness_add(Staleness *s, long stale) {
     s->pushes[stale < MOST_STALE ? stale : MOST_STALE]++;

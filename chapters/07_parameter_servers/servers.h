@@ -1,6 +1,5 @@
 // servers.h: parameter servers, devices that each hold a range of the parameters and update it with
 // the gradients that workers push. Source: [@li2014].
-// (In asynchronous.c, workers visit servers in any order. Here the order of the calls decides.)
 #ifndef SERVERS_H
 #define SERVERS_H
 
@@ -25,14 +24,15 @@ typedef struct Servers {
     Tensor *sum[MOST_SERVERS];                    // and adds up their gradients here
     Tensor *received[MOST_SERVERS][MOST_WORKERS]; // what worker w pushed to server s
     bool waits[MOST_WORKERS];                     // that push has not been applied yet
-    int waiting, per_update;     // so many pushes wait; an update takes so many (set it: 1, or W)
-    long applied, dropped;       // pushes, so far
+    int waiting;                                  // how many pushes have not been applied yet
+    long applied, dropped;                        // pushes, so far
     long based_on[MOST_WORKERS]; // `applied` when worker w pulled what its push was computed from
     Staleness staleness;
-    // Set by the caller, as `per_update` is:
-    int batch_size; // images of a minibatch, of all workers together; gradients are divided by it
+    // Set by the caller:
+    int per_update; // how many pushes an update takes: 1, or W
+    int batch_size; // images of a minibatch, of all workers together
     float lr;
-    bool lr_by_staleness; // a push that missed t > 1 others counts 1/t: [@zhang2016]
+    bool lr_by_staleness; // a push that missed t > 1 others counts 1/t
 } Servers;
 
 // The parameters of lenet_init(seed), on S servers for W workers. Server s has the numbers

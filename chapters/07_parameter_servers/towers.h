@@ -1,6 +1,5 @@
-// towers.h: how TensorFlow 1 uses several GPUs: variables on the CPU, a copy of the model on each
-// device, and one place where gradients are combined. Source: the article
-// "distributed-training-part-1", and TensorFlow's cifar10_multi_gpu_train.py.
+// towers.h: how TensorFlow 1 uses several GPUs. Source: the article "distributed-training-part-1",
+// and TensorFlow's cifar10_multi_gpu_train.py.
 #ifndef TOWERS_H
 #define TOWERS_H
 
@@ -11,9 +10,8 @@ typedef struct GradAndVar {
     Tensor *grad, *var;
 } GradAndVar;
 
-// The article's combine_gradients(tower_grads): for each variable, the sum of its gradients over
-// all towers, on a device that has all of them in its memory. tower_grads[t] is the list of tower
-// t. The sums go to final_grads[v].grad. Enqueued.
+// For each variable v, final_grads[v].grad becomes the sum of its gradients over all towers, which
+// are in the memory of this device. tower_grads[t] is the list of tower t. Enqueued.
 void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_towers,
                        int num_vars, GradAndVar final_grads[]);
 

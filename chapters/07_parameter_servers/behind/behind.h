@@ -7,7 +7,6 @@
 #include "common/program/flags.h"
 
 // ---- choices.c: the flags that this chapter adds; -1 and NULL: not given -----------------------
-
 typedef struct Choices {
     int workers, servers, staleness, backup;
     const char *slow;
@@ -24,7 +23,6 @@ Discipline chosen_discipline(void);     // which one: asynchronously if nothing 
 void read_slow(double slow[]);
 
 // ---- exchange.c: what push and pull cost -------------------------------------------------------
-
 // The pace of workers and servers on hosts like those of this machine, with one device each.
 Pace pace_on(const Machine *machine, const PsLesson *lesson, double slow[]);
 // Modelled push and pull of 1 to 16 workers on `laptops-1gbe`, with 1, W/2 and W servers, beside
@@ -32,7 +30,6 @@ Pace pace_on(const Machine *machine, const PsLesson *lesson, double slow[]);
 void draw_exchanges(void);
 
 // ---- ways.c: the same training with workers that wait for each other in different ways ----------
-
 enum { NUM_SEEDS = 10 };
 
 // Modelled times of synchronous and asynchronous training, and book_timeline("_slow_worker.png").
@@ -41,8 +38,8 @@ double show_slow_worker(const Pace *pace, long clocks);
 // Modelled times of five ways, with this pace and if any step may be slow, and the first steps of
 // SSP 3 and of one backup worker: book_timeline("_bounds.png").
 void show_bounds(const Pace *pace, long clocks);
-// Five ways, NUM_SEEDS trainings each, from scaled_params(): a table, the staleness of asynchronous
-// pushes, book_csv("_disciplines.csv") and book_output("_disciplines.png").
+// Five ways, NUM_SEEDS trainings each, from scaled_params(): a table, book_csv("_disciplines.csv")
+// and book_output("_disciplines.png").
 void compare_ways(const PsLesson *lesson, const Pace *pace, long clocks);
 void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks);
 // A table of four machines: the pace, and how many times as long synchronous training takes as
@@ -56,7 +53,6 @@ double compare_rates(const PsLesson *lesson, long clocks);
 void model_schedule(const Pace *pace, Discipline how, long clocks);
 
 // ---- checks.c: tables that CHECK() what the text says -------------------------------------------
-
 // Synchronous steps are bit-identical to chapter 4's on as many devices.
 void show_synchronous(const PsLesson *lesson, int steps);
 // Gradients that are all 1: no parameter is wrong, and no pull from one server is torn. (From all

@@ -32,11 +32,9 @@ static float *trained_by_chapter_4(const PsLesson *l, int steps, size_t *n) {
 }
 
 void show_synchronous(const PsLesson *l, int steps) {
-    double slow[MOST_WORKERS];
     size_t n;
-    for (int w = 0; w < l->W; w++) slow[w] = 1;
     // Transfers take as long as the computation, so some push before others have pulled.
-    Pace pace = {.W = l->W, .compute = 1, .transfer = 1, .busy = 1, .slow = slow, .jitter = 0.5};
+    Pace pace = {.W = l->W, .compute = 1, .transfer = 1, .busy = 1, .jitter = 0.5};
     Schedule schedule = schedule_make(&pace, (Discipline){0, 0}, steps);
     PsResult r = ps_replay(l, &schedule);
     float *expected = trained_by_chapter_4(l, steps, &n);

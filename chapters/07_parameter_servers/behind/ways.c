@@ -36,7 +36,6 @@ static double times_as_long(const Pace *pace, long clocks) {
     return seconds_of(pace, ways[0], clocks) / seconds_of(pace, ways[ASYNC], clocks);
 }
 
-// What is known of a way without values, for the first seed.
 #define WAY_COLUMNS                                                                                \
     WORDS("", 12, .csv = "way"), WHOLE("dropped", .csv = "dropped"),                               \
         FIXED("stale", 2, .width = 4, .csv = "mean"), WHOLE("max", .width = 3, .csv = "most"),     \
@@ -55,8 +54,6 @@ static void add_way(Table *t, const Pace *pace, Discipline how, long clocks) {
 
 void show_machines(const PsLesson *l, const Pace *pace, long clocks) {
     const char *const names[] = {"dgx-a100", "p100-25gbe", "cluster-10gbe", "laptops-1gbe"};
-    double even[MOST_WORKERS];
-    for (int w = 0; w < pace->W; w++) even[w] = 1;
     printf("\n");
     Table t = TABLE(NULL, WORDS("", 13), DIGITS("compute", 2, .unit = "ms"),
                     DIGITS("transfer", 2, .unit = "ms"), FIXED("slow", 2), FIXED("slow GPU", 2),
@@ -64,7 +61,7 @@ void show_machines(const PsLesson *l, const Pace *pace, long clocks) {
     for (int m = 0; m < 4; m++) {
         Pace p = pace_on(machine_find(names[m]), l, pace->slow), slow_gpu = p, alike = p;
         slow_gpu.even_links = true;
-        alike.slow = even;
+        alike.slow = NULL;
         Pace free_links = alike;
         free_links.busy = 0;
         table_text(&t, "%s", names[m]);
@@ -137,27 +134,21 @@ double show_slow_worker(const Pace *pace, long clocks) {
 }
 
 void show_bounds(const Pace *pace, long clocks) {
-    double slow[MOST_WORKERS], slowest = maximum(pace->slow, pace->W);
     Pace rest = *pace, stalls = *pace;
-    rest.slow = stalls.slow = slow;
-    rest.W = 0;
-    for (int w = 0; w < pace->W; w++) // the slowest is unplugged
-        if (pace->slow[w] < slowest) slow[rest.W++] = pace->slow[w];
+    rest.slow = stalls.slow = NULL;
+    rest.W--; // the slow one
+    stalls.odds = 0.1, stalls.stall = 4;
     printf("\n");
     Table t = TABLE(NULL, WORDS("", 20), DIGITS("sync.", 3, .unit = "ms"),
                     DIGITS("async.", 3, .unit = "ms"), DIGITS("SSP 1", 3, .unit = "ms"),
-                    DIGITS("SSP 3", 3, .unit = "ms"), DIGITS("1 backup", 3, .unit = "ms"),
+                    DIGITS("SSP 3", 3, .unit = "ms"), DIGITS("backup", 3, .unit = "ms"),
                     DIGITS("unplugged", 3, .unit = "ms"));
-    for (int stalled = 0; stalled < 2; stalled++) {
-        const Pace *p = stalled ? &stalls : pace;
-        table_text(&t, stalled ? "1 step in 10 is slow" : "1 worker is slow");
+    for (const Pace *p = pace; p; p = p == pace ? &stalls : NULL) {
+        table_text(&t, p == pace ? "1 worker is slow" : "1 step in 10 is slow");
         for (int i = 0; i < NUM_WAYS; i++)
             table_numbers(&t, ways[i].backup < p->W ? seconds_of(p, ways[i], clocks) : NAN);
-        table_numbers(&t, !stalled && rest.W > 0
-                              ? seconds_of(&rest, ways[0], clocks * pace->W / rest.W)
-                              : NAN);
-        for (int w = 0; w < pace->W; w++) slow[w] = 1;
-        stalls.odds = 0.1, stalls.stall = 4;
+        bool unplugged = p == pace && rest.W > 0;
+        table_numbers(&t, unplugged ? seconds_of(&rest, ways[0], clocks * pace->W / rest.W) : NAN);
     }
     draw_first_steps(book_timeline("_bounds.png"), pace, ways + BOUNDS, pace->W > 1 ? 2 : 1);
 }
@@ -209,14 +200,6 @@ static void add_mean(Table *t, const double values[NUM_SEEDS]) {
     table_numbers(t, middle, 2.262 * sqrt(squares / (NUM_SEEDS - 1) / NUM_SEEDS));
 }
 
-// How much larger the accuracy is than the other way's with the same seed.
-static void add_difference(Table *t, const Way *way, const Way *other) {
-    double d[NUM_SEEDS];
-    for (int i = 0; i < NUM_SEEDS; i++)
-        d[i] = way == other ? NAN : way->accuracies[i] - other->accuracies[i];
-    add_mean(t, d);
-}
-
 // The accuracy at each point, over pushes and time of the first seed.
 static void write_points(const char *path, const Way trained[], int n, const Pace *pace,
                          const PsLesson *l) {
@@ -239,14 +222,6 @@ static void write_points(const char *path, const Way trained[], int n, const Pac
     output_close(&out);
 }
 
-static void print_staleness(const Staleness *stale) {
-    const long *pushes = stale->pushes;
-    printf("\n  stale     asynchronous pushes, first seed\n");
-    for (int t = 0; t <= stale->most && t + 2 <= MOST_STALE; t += 3)
-        printf("  %2d to %2d  %5ld\n", t, t + 2, pushes[t] + pushes[t + 1] + pushes[t + 2]);
-}
-
-// The same table for any number of ways; the first one is the one that others are compared with.
 static void train_ways(const PsLesson *lesson, const Pace *pace, const Discipline hows[], int n,
                        long clocks, Way trained[]) {
     PsLesson l = *lesson;
@@ -259,7 +234,10 @@ static void train_ways(const PsLesson *lesson, const Pace *pace, const Disciplin
         if (interrupted()) continue;
         add_way(&t, pace, hows[i], clocks);
         table_numbers(&t, mean(trained[i].accuracies, NUM_SEEDS));
-        add_difference(&t, &trained[i], &trained[0]);
+        double more[NUM_SEEDS]; // than the first way with the same seed
+        for (int s = 0; s < NUM_SEEDS; s++)
+            more[s] = i > 0 ? trained[i].accuracies[s] - trained[0].accuracies[s] : NAN;
+        add_mean(&t, more);
     }
 }
 
@@ -270,7 +248,6 @@ void compare_ways(const PsLesson *l, const Pace *pace, long clocks) {
     train_ways(l, pace, ways, n, clocks, trained);
     if (!interrupted()) {
         write_points(csv, trained, n, pace, l);
-        print_staleness(&trained[ASYNC].results[0].staleness);
         plot_draw(png, "disciplines.gp", csv);
     }
     for (int w = 0; w < n; w++) free_way(&trained[w]);
@@ -287,7 +264,7 @@ void train_one_way(const PsLesson *l, const Pace *pace, Discipline how, long clo
 double compare_rates(const PsLesson *lesson, long clocks) {
     enum { MANY = 8, NUM_COLUMNS = 3 };
     static const int bounds[NUM_COLUMNS] = {0, NO_BOUND, NO_BOUND}; // the last is one worker
-    double control = NAN, even[MANY] = {1, 1, 1, 1, 1, 1, 1, 1};
+    double control = NAN;
     if (lesson->batch_size % MANY != 0) return NAN;
     printf("\n");
     Table t = TABLE(NULL, WORDS("a push counts", 13), FIXED("synchronous", 3), FIXED("±", 3),
@@ -299,7 +276,7 @@ double compare_rates(const PsLesson *lesson, long clocks) {
             l.W = i + 1 < NUM_COLUMNS ? MANY : 1;
             l.batch_size = lesson->batch_size * l.W / MANY; // one worker: the pushes of the eight
             l.lr *= (float)l.W / (float)part;
-            Pace pace = pace_on(modelled_machine(), &l, even);
+            Pace pace = pace_on(modelled_machine(), &l, NULL);
             Way way = train_way(&l, &pace, (Discipline){bounds[i], 0},
                                 (clocks + 1) / 2 * MANY / l.W); // half of the images are enough
             add_mean(&t, way.accuracies);
