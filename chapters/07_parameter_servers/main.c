@@ -97,11 +97,11 @@ static Pace pace;
 // | the only server                 | 2 W P              | 4,130,176 |
 // | one of S servers                | 2 W P/S            | 2,065,088 |
 // | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
+// | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
-// ![One push and one pull of all workers on `laptops-1gbe`, the machine with the slowest links,
-// beside the formula (dashed). Workers and servers are different hosts. With one server, twice as
-// many workers take twice as long.](plots/07_parameter_servers_exchange.png "Modelled milliseconds
-// over 1 to 16 workers.")
+// ![One push and one pull of all workers on `laptops-1gbe` beside the formula (dashed). Workers and
+// servers are different hosts.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over
+// 1 to 16 workers.")
 //
 // ## Who waits for whom
 //
@@ -136,7 +136,7 @@ static Pace pace;
 // schedule.c:fate_in_round
 //
 // `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
-// So a training can be repeated to the last bit, however busy the computer is.
+// So a training can be repeated to the last bit.
 //
 // ![SSP 3 and one backup worker. Numbers: the worker's own steps. Grey: a push that is
 // dropped.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
@@ -199,7 +199,8 @@ static Pace pace;
 // ## A slow computer or a slow cable?
 //
 // For each of four machines, the next table has the time to compute and the time of one push or
-// pull. Then it has the time of synchronous training divided by that of asynchronous training, if
+// pull. Then it has the time of synchronous training divided by the time of asynchronous training,
+// if
 //
 // - worker 3 is "slow" in everything, as above;
 // - only its GPU is slow;
@@ -230,7 +231,7 @@ static Pace pace;
 //
 // behind/ways.c:compare_rates
 //
-// Synchronous and asynchronous training fall alike: both learn with lr/8 and lr/4, fail with lr,
+// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, fail with lr,
 // and with lr/2 only some seeds learn, so the intervals are wide. In no row can we tell the two
 // apart. (If parameters are NaN, the accuracy is 0.)
 //
