@@ -116,17 +116,16 @@ static Pace pace;
 //
 // Four *disciplines* differ in how long a worker waits, and in what an update takes:
 //
-// | discipline                | a worker waits until               | an update takes      |
-// |---------------------------|------------------------------------|----------------------|
-// | synchronous               | all have made as many steps        | all W pushes         |
-// | asynchronous              | (it never waits)                   | 1 push               |
-// | bounded staleness (SSP s) | none is more than s steps behind   | 1 push               |
-// | b backup workers          | the update of its step is made     | the first W-b pushes |
+// | discipline                | a worker waits until             | an update takes      |
+// |---------------------------|----------------------------------|----------------------|
+// | synchronous               | all have made as many steps      | all W pushes         |
+// | asynchronous              | (it never waits)                 | 1 push               |
+// | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
+// | b backup workers          | the update of its step is made   | the first W-b pushes |
 //
 // schedule.c:may_pull
 //
-// `may_begin` is the next function. `staleness` is the bound s, which is 0 in synchronous and huge
-// in asynchronous training.
+// `may_begin` is the next function. `staleness` is s: 0 if synchronous, huge if asynchronous.
 //
 // schedule.c:within_bound
 //
