@@ -147,8 +147,9 @@ static Pace pace;
 // behind/ways.c:show_bounds
 //
 // *A bound helps against workers that are slow now and then, not against one that is always slow.*
-// For a backup worker it is the other way round. But all dropped pushes are the slow worker's. You
-// could just as well unplug it and train with the other three.
+// A backup worker helps little against the first and much against the second. But all pushes that
+// are dropped are the slow worker's, so you could just as well unplug it and train with the other
+// three (last column).
 //
 // ## Staleness
 //
@@ -234,11 +235,11 @@ static Pace pace;
 // and with lr/2 only some seeds learn, so the intervals are wide. In no row can we tell the two
 // apart. (If parameters are NaN, the accuracy is 0.)
 //
-// One worker learns from the same pushes, so none of the rates is too large for one push.
-// Synchronous training fails because a step of four or eight times the rate is too large.
-// Asynchronous pushes are applied one by one, but none of eight knows of the other seven.
-// *Staleness turns W small steps into one large step.* We see no harm beyond that.
-// (`--staleness-lr` divides a push's rate by its staleness [@zhang2016].)
+// One worker learns with every rate, so none is too large for a single push. Synchronous training
+// fails because a step of four or eight times the rate is too large. Asynchronous pushes are
+// applied one by one, but none of eight knows of the other seven. *Staleness turns W small steps
+// into one large step.* We see no harm beyond that. (`--staleness-lr` divides a push's rate by its
+// staleness [@zhang2016].)
 //
 // ## For real
 //
@@ -253,7 +254,7 @@ static Pace pace;
 //
 // No push is lost. The lock also promises that a pull from one server is whole, so that one number
 // says how stale it is. It does not promise that two servers are equally new. Training can bear
-// that, as the threads show that now train as above, on this computer:
+// that. Here is the asynchronous training from above, with threads on this computer:
 //
 // behind/checks.c:train_for_real
 //
