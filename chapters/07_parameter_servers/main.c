@@ -147,9 +147,8 @@ static Pace pace;
 // behind/ways.c:show_bounds
 //
 // *A bound helps against workers that are slow now and then, not against one that is always slow.*
-// A backup worker helps little against the first and much against the second. But all pushes that
-// are dropped are the slow worker's, so you could just as well unplug it and train with the other
-// three (last column).
+// A backup worker helps mostly against the second. But all dropped pushes are the slow worker's, so
+// you could just as well unplug it and train with the other three (last column).
 //
 // ## Staleness
 //

@@ -1,8 +1,7 @@
 // # Exercise 3: what a straggler costs, and who cuts that
 //
 // Chapter 7, "Who waits for whom": "A bound helps against workers that are slow now and then, not
-// against one that is always slow. A backup worker helps little against the first and much against
-// the second."
+// against one that is always slow. A backup worker helps mostly against the second."
 //
 // Difficulty: ★★★☆
 //
