@@ -1,5 +1,5 @@
-// asynchronous.c: the queue of each worker is a thread, which computes and then visits the servers,
-// pieces of the host's memory, each with a lock. The host only keeps the queues filled.
+// asynchronous.c: each worker's queue is a thread that computes and then visits the servers. A
+// server is a part of the host's memory with a lock. The host only keeps the queues filled.
 #include "asynchronous.h"
 
 #include "common/base/error.h"
@@ -22,7 +22,7 @@ typedef struct Shelf {
 typedef struct Run {
     const PsLesson *lesson;
     const AsyncOptions *options;
-    float *params, scale; // of all servers, one range after the other; what a gradient counts
+    float *params, scale; // of all servers, one range after the other; factor of a gradient
     Shelf shelves[MOST_SERVERS];
     _Atomic long torn;
 } Run;
@@ -52,8 +52,8 @@ static void visit_server(Runner *r, int s) {
     mutex_unlock(&shelf->lock);
 }
 
-// The worker's thread calls this when the gradients have arrived in the host's memory. No two
-// workers begin with the same server, if there are enough servers.
+// The worker's thread calls this when the gradients are in the host's memory. If there are enough
+// servers, no two workers begin with the same one.
 static void push_and_pull(void *context) {
     Runner *r = context;
     int S = r->run->lesson->S;
@@ -61,7 +61,7 @@ static void push_and_pull(void *context) {
     r->pushed++;
 }
 
-// With gradients that are all 1, all numbers of a server are equal between two visits.
+// If all gradients are 1, all parameters of a server are equal between two visits.
 static void look_for_torn_pulls(void *context) {
     Runner *r = context;
     const Shelf *shelves = r->run->shelves;

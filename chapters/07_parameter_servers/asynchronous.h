@@ -5,7 +5,7 @@
 #include "replay.h"
 
 typedef struct AsyncOptions {
-    long clocks;        // training ends after W times this many pushes, whoever makes them
+    long clocks;        // training ends after W times this many pushes, from any workers
     const double *slow; // [W]: this many times slower (CPU devices). NULL: as fast as they are
     int ones; // not 0: every gradient is 1, and the pulls from this many servers are compared
 } AsyncOptions;

@@ -10,7 +10,7 @@ static Pace pace;
 
 // ## A slow worker
 //
-// In chapter 4, no device begins a step before it has the sum of all gradients. This is
+// In chapter 4, no device begins the next step until it has the sum of all gradients. This is
 // *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
 // In *asynchronous* training no device waits. Each device, called a *worker* here, *pulls* the
@@ -19,9 +19,9 @@ static Pace pace;
 //
 // The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
 // with one A100 GPU. Times are modelled for `dgx-a100`. ([How true is the clock?](../how_true.md)
-// compares modelled times with published ones.) Worker 3 takes four times as long as the others for
-// everything, computing as well as pulling and pushing. Computing times also vary by up to a tenth,
-// by chance. Training ends after 1,024 pushes.
+// compares modelled times with published ones.) Worker 3 takes four times as long as the others to
+// compute, to pull and to push. Computing times also vary at random, by up to a tenth. Training
+// ends after 1,024 pushes.
 //
 // main.c:ask_how_much_longer
 //
@@ -31,11 +31,11 @@ static Pace pace;
 // the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Two
 // timelines of four workers.")
 //
-// While the slow worker makes one step, each of the others could make four. So there is time for 13
-// pushes, and synchronous training makes 4. The ratio of the times is a little more than 13/4 =
-// 3.25. ("A slow computer or a slow cable?" says why.)
+// While the slow worker takes one step, each of the others could take four. That is time for 13
+// pushes, but synchronous training makes only 4. The ratio of the times is a little more than 13/4
+// = 3.25. ("A slow computer or a slow cable?" explains why.)
 //
-// This has its price. When a push arrives, other workers have already changed the parameters from
+// This has a price. When a push arrives, other workers have already changed the parameters from
 // which it was computed.
 //
 // ## Servers
@@ -61,19 +61,19 @@ static Pace pace;
 //
 // servers.c:servers_pull
 //
-// An update takes `per_update` pushes. In asynchronous training this is 1, in synchronous training
-// W, the number of workers.
+// An update takes `per_update` pushes. This is 1 in asynchronous training and W, the number of
+// workers, in synchronous training.
 //
 // servers.c:servers_update
 //
-// `add_push()` adds what worker w has pushed to the sums. Then `sgd` divides by the number of
-// images in the minibatch of *all* workers, but one push has the gradients of only 1/W of them. So
-// a push that is applied alone *counts* lr/W: it moves the parameters as if the learning rate lr
-// were W times smaller.
+// `add_push()` adds worker w's gradients to the sums. Then `sgd` divides by the number of images in
+// the minibatch of *all* workers, but one push has the gradients of only 1/W of these images. So a
+// push that is applied alone *counts* lr/W. It moves the parameters as if the learning rate lr were
+// W times smaller.
 //
-// Synchronous training with servers is chapter 4's training in other roles. In the next run, the
-// order of the pushes changes from step to step, but servers add them up in the order of the
-// workers' numbers. So the parameters must be equal to the last bit:
+// Synchronous training with servers computes the same as chapter 4. In the next run, the order of
+// the pushes changes from step to step, but the servers add them up in the order of the workers'
+// numbers. So the parameters must be bit-identical to chapter 4's:
 //
 // behind/checks.c:show_synchronous
 //
@@ -86,10 +86,10 @@ static Pace pace;
 // $$\max(P/B,\ W P/(S B))$$
 //
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
-// as many servers as workers, the time no longer depends on W, but there are twice as many hosts.
-// Instead, each host can be worker and server at once. Then it keeps one of W ranges, exchanges the
-// others, and moves as many bytes as a device in a ring. With P = 516,272 bytes, four workers and
-// two servers:
+// W servers, the time no longer depends on W, but you need twice as many hosts. Instead, each host
+// can be both worker and server. Then it keeps one of the W ranges, exchanges the others, and moves
+// the same number of bytes as a device in a ring. With P = 516,272 bytes, four workers and two
+// servers:
 //
 // | in each step                    | sends and receives |     bytes |
 // |---------------------------------|--------------------|----------:|
@@ -99,9 +99,9 @@ static Pace pace;
 // | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
 // | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
-// ![One push and one pull of all workers on `laptops-1gbe` beside the formula (dashed). Workers and
-// servers are different hosts.](plots/07_parameter_servers_exchange.png "Modelled milliseconds over
-// 1 to 16 workers.")
+// ![The time of one push and one pull of all workers on `laptops-1gbe`, and the formula (dashed).
+// Workers and servers are different hosts.](plots/07_parameter_servers_exchange.png "Modelled
+// milliseconds over 1 to 16 workers.")
 //
 // ## Who waits for whom
 //
@@ -114,195 +114,197 @@ static Pace pace;
 // push all gradients
 // ```
 //
-// Four *disciplines* differ in how long a worker waits, and in what an update takes:
+// Four *disciplines* differ in how long a worker waits and how many pushes an update takes:
 //
 // | discipline                | a worker waits until             | an update takes      |
 // |---------------------------|----------------------------------|----------------------|
-// | synchronous               | all have made as many steps      | all W pushes         |
+// | synchronous | all others have caught up | all W pushes |
 // | asynchronous              | (it never waits)                 | 1 push               |
 // | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
-// | b backup workers          | the update of its step is made   | the first W-b pushes |
+// | b backup workers | the update of its step is done | the first W-b pushes |
 //
 // schedule.c:may_pull
 //
-// `may_begin` is the next function. `staleness` is s: 0 if synchronous, huge if asynchronous.
+// `may_begin` is the next function. `staleness` is s, 0 for synchronous training and huge for
+// asynchronous training.
 //
 // schedule.c:within_bound
 //
-// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait as synchronous training does,
-// but apply pushes one by one. With backup workers [@chen2016], the last pushes are dropped:
+// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait like synchronous training but
+// apply pushes one by one. With backup workers [@chen2016], the last pushes of each step are
+// dropped:
 //
 // schedule.c:fate_in_round
 //
 // `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
-// So a training can be repeated to the last bit.
+// So you can repeat a run bit for bit.
 //
-// ![SSP 3 and one backup worker. Numbers: the worker's own steps. Grey: a push that is
-// dropped.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
+// ![SSP 3 and one backup worker. The numbers count each worker's own steps. Dropped pushes are
+// grey.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
 //
-// With SSP 3, the fast workers are soon as far ahead as they may be. From then on they make one
-// step for each step of the slow worker. In the second row of the next table, no worker is always
-// slow, but one step in ten, at random, takes four times as long to compute.
+// With SSP 3, the fast workers soon reach the bound. From then on, they take one step for each step
+// of the slow worker. In the second row of the next table, no worker is always slow. Instead, one
+// step in ten, at random, takes four times as long to compute.
 //
 // behind/ways.c:show_bounds
 //
-// *A bound helps against workers that are slow now and then, not against one that is always slow.*
-// A backup worker helps mostly against the second. But all dropped pushes are the slow worker's, so
-// you could just as well unplug it and train with the other three (last column).
+// *A bound helps if workers are slow now and then, not if one is always slow.* A backup worker
+// helps mostly in the second case. But all dropped pushes are the slow worker's, so you could just
+// as well unplug it and train with the other three (last column).
 //
 // ## Staleness
 //
-// So far a schedule says who comes when. In real asynchronous training nothing does, so
-// `asynchronous.c` is a second implementation. Each worker computes in a thread, and the servers
-// are pieces of the host's memory. At the end of a step, the thread visits them:
+// So far, a schedule sets the order. Real asynchronous training has none, so `asynchronous.c` is a
+// second implementation. Each worker computes in its own thread, and the servers are parts of the
+// host's memory. At the end of a step, the thread visits each server:
 //
 // asynchronous.c:visit_server
 //
 // asynchronous.c:push_and_pull
 //
 // `stale` is the *staleness* of a push, the number of other pushes that were applied since this
-// worker's last pull. Its gradients do not know of them. (Pushes in the same update do not make
-// each other stale, so in synchronous training nothing is stale.)
+// worker's last pull. The push has *missed* them. (Pushes in the same update do not make each other
+// stale, so no push is stale in synchronous training.)
 //
 // ```
 // worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
 // worker 1   -----V-----------V-----------V->     time goes to the right
 // ```
 //
-// On average the staleness is W-1, even if some workers are slower than others. Each push in this
-// drawing lies between two visits of each other worker, so it makes W-1 pushes staler by one. Here,
-// pushes of worker 1 have missed two others, and every second push of worker 0 has missed one.
+// On average, the staleness is W-1, even if some workers are slower than others. Each push falls
+// between two visits of every other worker, so it adds 1 to the staleness of W-1 pushes. In this
+// drawing, each push of worker 1 misses two others, and every second push of worker 0 misses one.
 //
 // With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
-// all wait for each other, four pushes come from the same parameters and have missed 0, 1, 2 and 3
-// others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP 3, the
-// slow worker's push can miss three steps of three workers, which are 9 pushes.
+// all four wait for each other, their pushes are computed from the same parameters and miss 0, 1, 2
+// and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
+// 3, the slow worker's push can miss three steps of each of three workers, which is 9 pushes.
 //
 // ## What it costs and gives
-// LeNet is trained in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with
-// a learning rate of 0.2. (It starts from `scaled_params()`, without chapter 4's plateau.)
+// We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
+// learning rate of 0.2. (Training starts from `scaled_params()`, which avoids chapter 4's plateau.)
 //
-// - From the first seed: dropped pushes, mean and maximum staleness, and modelled time.
-// - From all seeds: the mean test accuracy, and how much more it is than synchronous training's
-//   with the same seed (with a 95 % confidence interval).
+// - The first seed gives dropped pushes, mean and maximum staleness, and modelled time.
+// - All seeds give the mean test accuracy, and how much higher it is than in synchronous training
+//   with the same seeds (with a 95 % confidence interval).
 //
 // behind/ways.c:compare_ways
 //
-// ![Test accuracy, the mean of ten seeds, with the worst and the best. Over pushes, the curves
-// coincide. Over time, asynchronous training and one backup worker are far
+// ![Test accuracy: the mean, the worst and the best of ten seeds. Against pushes, the curves
+// coincide. Against time, asynchronous training and one backup worker are far
 // ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
 //
 // All differences in accuracy are smaller than their confidence intervals, so we see no effect of
-// staleness. But an effect of three hundredths could be hidden.
+// staleness. But these intervals could hide an effect of 0.03.
 //
 // ## A slow computer or a slow cable?
 //
-// For each of four machines, the next table has the time to compute and the time of one push or
-// pull. Then it has the time of synchronous training divided by the time of asynchronous training,
-// if
+// For each of four machines, the next table shows the time to compute and the time of one push or
+// pull. It also shows the ratio of synchronous to asynchronous training time if
 //
-// - worker 3 is "slow" in everything, as above;
+// - worker 3 is slow in everything, as above ("slow");
 // - only its GPU is slow;
 // - all workers are equally fast ("even");
-// - and also no transfer has to wait for another ("links free").
+// - workers are equally fast and no transfer waits for another ("links free").
 //
 // behind/ways.c:show_machines
 //
-// On `dgx-a100` it is mostly the slow GPU that counts. On `laptops-1gbe` a slow GPU makes hardly a
-// difference, because transfers take most of the time. There, a slow worker has a slow cable.
+// On `dgx-a100` the slow GPU matters most. On `laptops-1gbe` a slow GPU hardly matters, because
+// transfers take most of the time. There, a slow worker is one with a slow cable.
 //
-// With equal workers and free links, synchronous training only waits for the worker that happens to
-// be last. The rest of "even" is waiting for links: in synchronous training all workers pull and
-// push at the same time, and the links are idle while they compute. (That is also why "slow" is
-// more than 13/4.)
+// With equally fast workers and free links, synchronous training waits only for the worker that
+// happens to be last. The ratio "even" is higher because workers also wait for links. In
+// synchronous training, all workers pull and push at the same time, and the links are idle while
+// they compute. (That is also why "slow" is more than 13/4.)
 //
 // ## Stale, or too large a rate?
 //
 // So far a push counted lr/W. If each worker divides by the number of its own images, a push counts
-// lr. What can asynchronous training bear? There are eight equally fast workers with 8 images each.
+// lr. How large a rate does asynchronous training tolerate? We use eight equally fast workers with
+// 8 images each.
 //
-// If training fails, is it because of staleness or because of the rate? There are two controls
-// without staleness. In one, training is synchronous, so an update adds up eight pushes. If each
-// counts lr, that is a step with eight times the learning rate. In the other, one worker alone
-// makes as many pushes with the same rate.
+// If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
+// first, training is synchronous, so an update adds up eight pushes. If each counts lr, that is a
+// step with eight times the learning rate. In the second, a single worker makes the same number of
+// pushes at the same rate.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
-// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, fail with lr,
-// and with lr/2 only some seeds learn, so the intervals are wide. In no row can we tell the two
-// apart. (If parameters are NaN, the accuracy is 0.)
+// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, and both fail
+// with lr. With lr/2 only some seeds learn, so the intervals are wide. We cannot tell the two apart
+// in any row. (If parameters are NaN, the accuracy is 0.)
 //
-// One worker learns with every rate, so none is too large for a single push. Synchronous training
-// fails because a step of four or eight times the rate is too large. Asynchronous pushes are
-// applied one by one, but none of eight knows of the other seven. *Staleness turns W small steps
-// into one large step.* We see no harm beyond that. (`--staleness-lr` divides a push's rate by its
-// staleness [@zhang2016].)
+// One worker learns at every rate, so no rate is too large for a single push. Synchronous training
+// fails because a step with four or eight times lr is too large. Asynchronous pushes are applied
+// one by one, but each misses seven others on average. *Staleness turns W small steps into one
+// large step.* We see no other harm. (`--staleness-lr` divides a push's rate by its staleness
+// [@zhang2016].)
 //
 // ## For real
 //
-// Without a schedule, no two runs are the same. But some things must hold in *any* order. Let all
-// gradients be 1. Then every push takes the same amount from every parameter, and at the end each
-// parameter tells how many pushes it got. Also, all parameters that a worker pulls from one server
-// must be equal. If they are not, the pull is *torn*: some of these parameters have a push that the
-// others do not have yet. The second row makes the same check with the parameters of both servers,
-// as if they were one server that is visited twice.
+// Without a schedule, no two runs are the same. But some things must be true in *any* order. Let
+// all gradients be 1. Then every push subtracts the same amount from every parameter, and at the
+// end each parameter shows how many pushes it received. Also, all parameters that a worker pulls
+// from one server must be equal. If they are not, the pull is *torn*: some of these parameters
+// include a push that the others do not include yet. The second row checks the parameters of both
+// servers together, as if they were one server that is visited twice.
 //
 // behind/checks.c:check_ones
 //
-// No push is lost. The lock also promises that a pull from one server is whole, so that one number
-// says how stale it is. It does not promise that two servers are equally new. Training can bear
-// that. Here is the asynchronous training from above, with threads on this computer:
+// No push is lost. The lock also guarantees that a pull from one server is not torn, so one number
+// says how stale it is. It does not guarantee that two servers are equally up to date. Training
+// tolerates that. Here is the asynchronous training from above, with threads on this computer:
 //
 // behind/checks.c:train_for_real
 //
 // The mean staleness is again about W-1. The maximum differs from run to run, because workers share
 // the cores of one computer. A worker that waits for a core between its pull and its push misses
-// everything that is pushed meanwhile. The accuracy is from one run, and says little: others have
-// ended all over the range of the bars in the figure above.
+// everything that is pushed in the meantime. The accuracy is from one run and says little. Other
+// runs have ended anywhere within the bars of the figure above.
 //
 // ## A box: towers
 //
-// In TensorFlow 1, the CPU of a host can be the only server of its own GPUs, with synchronous
-// training. Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and
-// combines all gradients:
+// In TensorFlow 1, a host's CPU can be the only server for its GPUs. Training is then synchronous.
+// Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and combines all
+// gradients:
 //
 // towers.c:combine_gradients
 //
-// Each tower's loss is the *mean* over its images. This function, from an article ("Distributed
-// training of deep learning, part 1"), adds up the gradients of k towers, as if the learning rate
-// were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
+// Each tower's loss is the *mean* over its images. This function is from an article ("Distributed
+// training of deep learning, part 1"). It adds up the gradients of k towers, as if the learning
+// rate were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
 // which divides a gradient by its size, so the factor k nearly cancels. The table shows how far the
-// first step moves the parameters, divided by how far one tower moves them.
+// first step moves the parameters, divided by how far it moves them with one tower.
 //
 // behind/checks.c:show_towers
 //
-// So Adam hides this mistake until somebody changes the optimizer.
+// So Adam hides this mistake until you change the optimizer.
 
 // ## Summary
 //
-// - Workers push gradients to servers and pull parameters. With synchronous updates this is chapter
-//   4's training, to the bit.
-// - One server is a bottleneck. As many servers as workers, on the same hosts, move what a ring
-//   moves.
-// - Synchronous training is as fast as its slowest worker, asynchronous training as fast as all of
-//   them together. But each push has missed W-1 others on average.
+// - Workers push gradients to servers and pull parameters. With synchronous updates, the parameters
+//   are bit-identical to chapter 4's.
+// - One server is a bottleneck. If each host is both worker and server, it moves as much as a
+//   device in a ring.
+// - Synchronous training is only as fast as its slowest worker. Asynchronous training is as fast as
+//   all workers together, but each push misses W-1 others on average.
 // - Staleness turns W small steps into one large step. Asynchronous training failed at the same
-//   rates as synchronous training. With lr/W for each push, we saw no effect on the accuracy (ten
-//   seeds, LeNet, 16,384 images).
-// - A bound helps against workers that are slow now and then. A backup worker helps against one
-//   that is always slow, as unplugging it does.
+//   rates as synchronous training. With lr/W for each push, we saw no effect of staleness on
+//   accuracy (ten seeds, LeNet, 16,384 images).
+// - A bound helps if workers are slow now and then. A backup worker helps if one is always slow,
+//   but so does unplugging it.
 //
 // ## Questions
 //
-// 1. A program of towers is moved from Adam to plain gradient descent and diverges on 8 GPUs,
-//    although the learning rate was found on one GPU. What happened?
-// 2. Two workers, one server: how many times as long does the exchange take as with two servers?
-//    And four workers with one server, compared with two and with four?
+// 1. A program with towers is changed from Adam to plain gradient descent. It diverges on 8 GPUs,
+//    although the learning rate was tuned on one GPU. What happened?
+// 2. With two workers and one server, how many times as long does the exchange take as with two
+//    servers? And with four workers and one server, compared with two servers and with four?
 // 3. The mean staleness is W-1. Why is it slightly less in the table? Whose pushes are the stalest?
-// 4. Backup workers drop the pushes of the slow worker. What does that do to what is learned if the
-//    slow worker is the only one with some kind of images?
+// 4. With backup workers, the slow worker's pushes are dropped. What is learned if only the slow
+//    worker has a certain kind of image?
 //
 // ## Exercises
 //

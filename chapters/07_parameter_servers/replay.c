@@ -13,13 +13,15 @@
 
 // ## The data
 //
-// Minibatch number c has the same images whoever asks, and worker w has shard w of it. So a fast
-// worker at step 9 and a slow one at step 7 take shards of different minibatches, and no image
-// twice in an epoch. (In the code, the number of a step is called its *clock*, as in the papers.)
+// Minibatch number c has the same images for all workers, and worker w gets shard w of it. So a
+// fast worker at step 9 and a slow one at step 7 take shards of different minibatches. No image is
+// used twice in an epoch. (In the code, the number of a step is called its *clock*, as in the
+// papers.)
 
 int ps_rows(const PsLesson *l, int w) { return (int)equal_range(l->batch_size, l->W, w).count; }
 
-// The order of `count` images in an epoch. The last one is kept, because the next step asks again.
+// The order of `count` images in an epoch. The latest order is kept, because the next step needs it
+// again.
 static const int *order_of(int count, uint64_t seed, long epoch) {
     static int *order;
     static struct {

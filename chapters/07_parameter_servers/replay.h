@@ -1,4 +1,4 @@
-// replay.h: a training with parameter servers, event by event as a schedule has them. The same
+// replay.h: trains with parameter servers, event by event, as a schedule says. The same
 // lesson and schedule give the same bits on every computer with the same kernels.
 #ifndef REPLAY_H
 #define REPLAY_H
@@ -13,13 +13,14 @@ typedef struct PsLesson {
     float lr;             // of a whole minibatch: a push counts lr/W
     bool lr_by_staleness; // see Servers
     uint64_t seed;
-    int points;         // how often the accuracy is taken, after equal numbers of pushes
+    int points;         // how many times to measure the accuracy, evenly spaced in pushes
     const float *start; // lenet_floats() parameters to start from. NULL: lenet_init(seed)
 } PsLesson;
 
 int ps_rows(const PsLesson *lesson, int w); // of shard w of a minibatch
-// Puts shard w of minibatch number `clock` into X and y on the host. The seed decides about the
-// order of the images in each epoch. Rows that do not fill a minibatch at its end are left out.
+// Puts shard w of minibatch number `clock` into X and y on the host. The seed determines the order
+// of the images in each epoch. Rows at the end of an epoch that do not fill a minibatch are left
+// out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
 // A worker with the rows of its step, on the host.

@@ -26,7 +26,7 @@ static bool within_bound(long mine, const long steps[], int n, int staleness) {
     return mine - slowest <= staleness;
 }
 
-// A push for an update that has been made is dropped. The last of W - backup pushes completes one.
+// A push is dropped if its update has been made. The last of W - backup pushes completes an update.
 static PushFate fate_in_round(long step, long updates, int taken, int W, int backup) {
     if (step < updates) return PUSH_DROPPED;
     return taken + 1 < W - backup ? PUSH_TAKEN : PUSH_COMPLETES;
@@ -129,7 +129,7 @@ static void has_pushed(World *v, int w) {
             *other = (Life){WANTS, life->next, 0, other->clock, other->pushes};
 }
 
-// The worker to which something happens first. If there are two, the one with the lower number.
+// The worker with the next event. If there are two, the one with the lower number.
 static int first_of(const World *v) {
     int first = 0;
     for (int w = 1; w < v->pace->W; w++)

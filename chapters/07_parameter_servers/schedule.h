@@ -1,5 +1,5 @@
-// schedule.h: who pulls and who pushes when, for workers whose speeds are stated. Nothing is
-// computed here. Source of bounded staleness: [@ho2013]; of backup workers: [@chen2016].
+// schedule.h: when each worker pulls and pushes, for given speeds. Nothing is computed here. Source
+// of bounded staleness: [@ho2013]; of backup workers: [@chen2016].
 #ifndef SCHEDULE_H
 #define SCHEDULE_H
 
@@ -24,7 +24,7 @@ char *discipline_name(Discipline how);
 // How long everything takes, in seconds.
 typedef struct Pace {
     int W;
-    double compute;  // of one worker for the gradients of its shard
+    double compute;  // one worker's time for the gradients of its shard
     double *slow;    // [W]: a worker takes this many times as long for everything. NULL: 1
     bool even_links; // it takes longer only for computing
     double jitter;   // a computation takes 1 + jitter * (-1..1) times as long, by the seed,
@@ -41,7 +41,7 @@ typedef struct Happening {
     double time; // when a pull began, or when a push had arrived (and was taken or dropped)
     EventKind kind;
     int worker;
-    long clock;      // the number of the worker's step; with backup workers that of the update
+    long clock;      // the number of the worker's step, or with backup workers of the update
     double computed; // of a push: when its gradients were complete
 } Happening;
 
@@ -57,15 +57,15 @@ typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
 
 // What a discipline decides. schedule.c has both functions, and in exercise 3 you write them again.
 typedef struct Rules {
-    // May a worker that has made `mine` steps begin another one? Each of n workers, itself among
-    // them, has made steps[i].
+    // May a worker that has taken `mine` steps begin another? The n workers, including this one,
+    // have taken steps[i].
     bool (*may_begin)(long mine, const long steps[], int n, int staleness);
-    // A push of step number `step` arrives, after this many updates, and this many pushes of the
-    // present round, in which W workers take part.
+    // What happens to a push of step number `step` that arrives after this many updates, and after
+    // this many pushes were taken in the present round? W workers take part.
     PushFate (*fate)(long step, long updates, int taken, int W, int backup);
 } Rules;
 
-// The events until W - backup times `clocks` pushes have been taken. For schedule_free().
+// The events until (W - backup) * clocks pushes have been taken. For schedule_free().
 Schedule schedule_make(const Pace *pace, Discipline how, long clocks);
 Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules);
 void schedule_free(Schedule *schedule);

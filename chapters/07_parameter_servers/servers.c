@@ -1,4 +1,4 @@
-// servers.c: who holds which parameters, and how they are updated.
+// servers.c: which server holds which parameters, and how they are updated.
 #include "servers.h"
 
 #include "common/base/error.h"
@@ -82,8 +82,8 @@ static void add_push(Servers *v, int w, long stale) {
     }
 }
 
-// Pushes that wait are added up in the order of the workers' numbers, not in the order of arrival,
-// and then applied as one gradient. `sgd` sets the sum to zero for the next update.
+// Waiting pushes are added up in the order of the workers' numbers, not of arrival. Then they are
+// applied as one gradient. `sgd` sets the sum to zero for the next update.
 void servers_update(Servers *v) {
     long before = v->applied;
     for (int w = 0; w < v->W; w++) {

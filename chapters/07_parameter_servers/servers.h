@@ -9,7 +9,8 @@
 
 enum { MOST_SERVERS = 64, MOST_STALE = 256 };
 
-// How many pushes had missed this many others (the last: that or more), and of all pushes.
+// pushes[t]: how many pushes missed t others (the last: t or more). Then the number, sum and
+// maximum of all.
 typedef struct Staleness {
     long pushes[MOST_STALE + 1], count, sum, most;
 } Staleness;
@@ -26,24 +27,24 @@ typedef struct Servers {
     bool waits[MOST_WORKERS];                     // that push has not been applied yet
     int waiting;                                  // how many pushes have not been applied yet
     long applied, dropped;                        // pushes, so far
-    long based_on[MOST_WORKERS]; // `applied` when worker w pulled what its push was computed from
+    long based_on[MOST_WORKERS]; // `applied` when worker w pulled the parameters for its push
     Staleness staleness;
     // Set by the caller:
     int per_update; // how many pushes an update takes: 1, or W
-    int batch_size; // images of a minibatch, of all workers together
+    int batch_size; // images in a minibatch, all workers together
     float lr;
     bool lr_by_staleness; // a push that missed t > 1 others counts 1/t
 } Servers;
 
-// The parameters of lenet_init(seed), on S servers for W workers. Server s has the numbers
+// The parameters of lenet_init(seed), on S servers for W workers. Server s holds the parameters
 // equal_range(lenet_floats(), S, s). Servers and workers may share devices. For servers_free().
 Servers *servers_new(Device *const devices[], int S, int W, uint64_t seed);
 void servers_free(Servers *servers);
 
-// Worker w sends each server its range of the gradients, which are then zero at the worker. The
+// Worker w sends each server its range of the gradients, then sets its own gradients to zero. The
 // push that completes an update applies it. Enqueued.
 void servers_push(Servers *servers, int w, Worker *worker);
-// The gradients are thrown away. Nothing moves.
+// Throws the gradients away. Nothing is sent.
 void servers_drop(Servers *servers, Worker *worker);
 // The worker gets all parameters. Enqueued.
 void servers_pull(Servers *servers, Worker *worker);

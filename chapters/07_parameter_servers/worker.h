@@ -8,7 +8,7 @@
 typedef struct Worker {
     Device *device;
     Tensor *params, *grads;     // (n): all parameters, one after the other, and their gradients
-    Tensor *list[LENET_PARAMS]; // the same as chapter 4 has them: slices of those
+    Tensor *list[LENET_PARAMS]; // the same as in chapter 4: slices of those
     long based_on;              // pushes that had been applied to its parameters: servers_pull()
 } Worker;
 
@@ -24,8 +24,8 @@ void worker_free(Worker *worker);
 // device, to worker->grads. The device's step must have begun. Returns the loss; enqueued.
 Tensor *worker_gradients(Worker *worker, Tensor *X, Tensor *y);
 
-// Parameters from which LeNet learns in its first steps, without chapter 4's plateau: the numbers
-// of lenet_init(seed), scaled so that what passes through the layers keeps its size. (He and
+// Parameters from which LeNet learns in its first steps, without chapter 4's plateau. They are the
+// numbers of lenet_init(seed), scaled so that values keep their size from layer to layer. (He and
 // others, "Delving deep into rectifiers", ICCV 2015.) free() them.
 float *scaled_params(uint64_t seed);
 
