@@ -118,10 +118,10 @@ static Pace pace;
 //
 // | discipline                | a worker waits until             | an update takes      |
 // |---------------------------|----------------------------------|----------------------|
-// | synchronous | all others have caught up | all W pushes |
+// | synchronous               | all others have caught up        | all W pushes         |
 // | asynchronous              | (it never waits)                 | 1 push               |
 // | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
-// | b backup workers | the update of its step is done | the first W-b pushes |
+// | b backup workers          | the update of its step is done   | the first W-b pushes |
 //
 // schedule.c:may_pull
 //
@@ -181,6 +181,7 @@ static Pace pace;
 // 3, the slow worker's push can miss three steps of each of three workers, which is 9 pushes.
 //
 // ## What it costs and gives
+//
 // We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
 // learning rate of 0.2. (Training starts from `scaled_params()`, which avoids chapter 4's plateau.)
 //
