@@ -26,8 +26,8 @@ done <<'RUNS'
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 2 --devices 2 --bn sync --resume c
 06_data_parallel_and_ddp --train-size 128
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64
-07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --real --workers 3
-07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --dies 1=2 --staleness 5
+07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --workers 3 --backup 1
+07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --staleness 5 --staleness-lr
 08_many_machines --train-size 128 --test-size 20 --batch-size 8 --epochs 1
 08_many_machines as 3 ranks --train --train-size 128 --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
 RUNS

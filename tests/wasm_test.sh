@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 to 4 and 6 as WebAssembly, under Node, print what they print here with the same
+# wasm_test.sh BUILD: chapters 0 to 4, 6 and 7 as WebAssembly, under Node, print what they print here with the same
 # kernels (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
@@ -39,6 +39,11 @@ compare 04_lenet_multi_gpu --backend model --devices 8 --quick --data .
 compare 04_lenet_multi_gpu --backend model --devices 8 --curves --data .
 for figures in modelled.csv step.svg; do
     diff here/04_lenet_multi_gpu_$figures there/04_lenet_multi_gpu_$figures >difference
+    verdict $? "its $figures, to the last digit"
+done
+compare 07_parameter_servers --backend model --schedule --staleness 3 --data .
+for figures in schedule.csv schedule.svg; do
+    diff here/07_parameter_servers_$figures there/07_parameter_servers_$figures >difference
     verdict $? "its $figures, to the last digit"
 done
 # Devices with a second queue.

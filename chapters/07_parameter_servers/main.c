@@ -1,15 +1,6 @@
 // main.c: the story of chapter 7. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "choices.h"
-#include "disciplines.h"
-#include "exchange_times.h"
-#include "real_shown.h"
-#include "shown.h"
+#include "common/book.h"
+#include "behind/behind.h"
 
 static Flags flags;
 static PsLesson lesson;
@@ -17,259 +8,391 @@ static double slow[MOST_WORKERS];
 static long clocks; // steps of each worker
 static Pace pace;
 
-// ## Towers
+// ## A slow worker
 //
-// In TensorFlow 1 a model that is copied to k devices has k *towers*. The variables are none of
-// theirs: they are on the CPU, once. Each step sends all of them to all towers, brings all
-// gradients back, and there combines and applies them. The text does it in Python, in a function
-// that our `combine_gradients()` follows line by line (`towers.c`).
+// In chapter 4, no device begins the next step until it has the sum of all gradients. This is
+// *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
-// Each tower's loss is the *mean* over its rows. The text adds the towers' gradients up.
-// TensorFlow's own example takes their mean. With k towers the sum is k times the mean: with plain
-// gradient descent that is k times the learning rate. With Adam, which the text uses, it makes
-// hardly a difference: Adam divides by the size of the gradient, so a factor cancels, but for the
-// epsilon in its denominator, which counts only where gradients are tiny. A mistake that another
-// optimizer hides; or, where it is meant, the rule "k times the batch, k times the learning rate"
-// in disguise (chapter 8). The program tries it with four towers, one step of gradient descent,
-// five of Adam.
-
-static void run_towers(void) {
-    if (!has_values(try_gpu(0))) return;
-    say("Towers: variables on the CPU, gradients combined there");
-    show_towers(&lesson, 4, 5);
-}
-
-// ## Parameter servers
+// In *asynchronous* training no device waits. Each device, called a *worker* here, *pulls* the
+// newest parameters, computes the gradients of its shard, *pushes* them, and begins again. Each
+// push is applied to the parameters as soon as it arrives.
 //
-// The CPU of one host can do that for its own devices. For many hosts the variables are spread over
-// several machines: *parameter servers*, each responsible for a range of keys. *Workers* pull
-// parameters, compute gradients, and push these.
+// The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
+// with one A100 GPU. Times are modelled for `dgx-a100`. ([How true is the clock?](../how_true.md)
+// compares modelled times with published ones.) Worker 3 takes four times as long as the others to
+// compute, to pull and to push. Computing times also vary at random, by up to a tenth. Training
+// ends after 1,024 pushes.
+//
+// main.c:ask_how_much_longer
+//
+// behind/ways.c:show_slow_worker
+//
+// ![The first steps, with their numbers. In synchronous training, three workers are idle most of
+// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Two
+// timelines of four workers.")
+//
+// While the slow worker takes one step, each of the others could take four. That is time for 13
+// pushes, but synchronous training makes only 4. The ratio of the times is a little more than 13/4
+// = 3.25. ("A slow computer or a slow cable?" explains why.)
+//
+// This has a price. When a push arrives, other workers have already changed the parameters from
+// which it was computed.
+//
+// ## Servers
+//
+// *Parameter servers* hold the parameters [@li2014]. A parameter's place in the vector of all
+// parameters is its *key*, and each server is responsible for a range of keys. LeNet has 129,068
+// parameters. With two servers:
+//
+// ```
+// keys      0 .. 64,533      64,534 .. 129,067
+//             server 0            server 1
+//             ^      |            ^      |
+//        push |      | pull  push |      | pull      gradients up, parameters down
+//             |      v            |      v
+//               each of the W workers
+// ```
+//
+// servers.h:Servers
+//
+// A push *waits* at the servers until an update takes it.
 //
 // servers.c:servers_push
 //
 // servers.c:servers_pull
 //
-// First synchronously: all push, servers add up and update, all pull. That is chapter 4's training
-// with other roles, so it must have chapter 4's bits; and it has, for servers add up in the order
-// of the workers, not in that of arrival.
-
-static void run_synchronous(void) {
-    if (!has_values(try_gpu(0))) return;
-    show_synchronous(&lesson, 10);
-    say("\nWhat moves in a step, but for the images");
-    show_bytes(&lesson);
-}
-
+// An update takes `per_update` pushes. This is 1 in asynchronous training and W, the number of
+// workers, in synchronous training.
+//
+// servers.c:servers_update
+//
+// `add_push()` adds worker w's gradients to the sums. Then `sgd` divides by the number of images in
+// the minibatch of *all* workers, but one push has the gradients of only 1/W of these images. So a
+// push that is applied alone *counts* lr/W. It moves the parameters as if the learning rate lr were
+// W times smaller.
+//
+// Synchronous training with servers computes the same as chapter 4. In the next run, the order of
+// the pushes changes from step to step, but the servers add them up in the order of the workers'
+// numbers. So the parameters must be bit-identical to chapter 4's:
+//
+// behind/checks.c:show_synchronous
+//
 // ## The bottleneck
 //
-// W workers send P bytes each, and S servers share them: whatever they do, a step needs
+// Let P be the size of the parameters in bytes. In each step, a worker sends P bytes of gradients
+// and receives P bytes of parameters. The S servers share W P bytes in each direction. If every
+// link carries B bytes per second in each direction, all pushes together take at least
+//
 // $$\max(P/B,\ W P/(S B))$$
-// seconds in each direction, if all have links of bandwidth B. One server is the bottleneck as soon
-// as there are two workers. With as many servers as workers that is $2 P/B$ for push and pull, on
-// twice the machines. A ring needs $2 (W-1)/W \cdot P/B$: for two workers half of it, for many
-// nearly as much. (Servers on the workers' own machines leave each link what a ring's carries.)
 //
-// ![Push and pull of all parameters by up to 16 workers, beside the formula (dashed). With one
-// server each doubling of the workers doubles the time; with a server for each worker it stays, and
-// a ring comes up to it from below.](plots/07_parameter_servers_exchange.png "Modelled milliseconds
-// over the number of workers, 1 to 16, both axes logarithmic. The line of one server rises in
-// proportion to the workers. The lines of half as many servers and of as many servers as workers
-// are nearly flat, the second at half the time. The ring begins at half of the lowest of these and
-// rises towards it. Each line of servers lies on its dashed formula or just above.")
-
-static void run_exchanges(void) {
-    if (!modelled_machine() || modelled_machine()->cards == 0) return;
-    say("\nModelled: push and pull of all workers on hosts of one device each, as in %s",
-        modelled_machine()->name);
-    compare_exchanges(16);
-}
-
-// ## Waiting for each other, or not
+// seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
+// W servers, the time no longer depends on W, but you need twice as many hosts. Instead, each host
+// can be both worker and server. Then it keeps one of the W ranges, exchanges the others, and moves
+// the same number of bytes as a device in a ring. With P = 516,272 bytes, four workers and two
+// servers:
 //
-// If one worker is slow, synchronous training is as slow as that one. So let nobody wait: a worker
-// pushes, the servers apply it at once, and it pulls and goes on. That is *asynchronous* training.
-// Now a gradient is applied to other parameters than it was computed from; how many other pushes
-// were applied in between is its *staleness*.
+// | in each step                    | sends and receives |     bytes |
+// |---------------------------------|--------------------|----------:|
+// | a worker                        | 2 P                | 1,032,544 |
+// | the only server                 | 2 W P              | 4,130,176 |
+// | one of S servers                | 2 W P/S            | 2,065,088 |
+// | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
+// | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
-// Between the two: *bounded staleness* (SSP, stale synchronous parallel [@ho2013]). No worker may
-// be more than s steps ahead of the slowest. With s = 0 it is synchronous, without a bound
-// asynchronous. (Papers call the number of a worker's step its *clock*, and so do some names here.)
-// And *backup workers* [@chen2016]: synchronous, but each update takes the first W - b pushes, and
-// throws the last b away.
+// ![The time of one push and one pull of all workers on `laptops-1gbe`, and the formula (dashed).
+// Workers and servers are different hosts.](plots/07_parameter_servers_exchange.png "Modelled
+// milliseconds over 1 to 16 workers.")
 //
-// The program runs all of them on as many images, with one worker that takes four times as long for
-// all that it does, computing and sending. How far each worker is at any time follows from their
-// pace on the modelled machine; each computing time varies by up to a tenth either way, drawn from
-// the seed (`schedule.c`). So every run is the same to the bit, on every computer, and the accuracy
-// can be drawn over time: modelled time, in which each worker has a processor of its own, while
-// here they share one.
+// ## Who waits for whom
 //
-// A single training says little of accuracy: from another seed it ends some hundredths higher or
-// lower. So each way is trained from five seeds. (They start from parameters with which LeNet
-// learns at once, not from chapter 4's plateau: `scaled_start.c`.)
+// Every worker repeats four lines:
 //
-// All of them divide a push by the rows of all W workers, which is lr/W for each. The usual way
-// divides it by its own rows, which is the full lr. Eight workers are trained with both.
+// ```
+// wait until may_pull()
+// pull all parameters
+// compute the gradients of its shard
+// push all gradients
+// ```
 //
-// ![Test accuracy of five ways to wait, from the worst seed to the best: over pushes they can
-// hardly be told apart. Over modelled time, those that do not wait for the slow worker are far
-// ahead.](plots/07_parameter_servers_disciplines.png "Two panels with five curves of test accuracy
-// each. On the left, over pushes applied, all rise together and their bars overlap. On the right,
-// over modelled seconds, asynchronous training and one backup worker reach the same accuracy long
-// before synchronous training and the two bounds of staleness, whose curves lie together.")
-
-static void compare_ways(void) {
-    Prediction expected = {0};
-    if (!choices.slow && lesson.W == 4)
-        expected = predict_first(
-            "Four workers train together, one of them takes four times as long as the others. How "
-            "many times as long does synchronous training take as asynchronous training, for as "
-            "many images?");
-    const char *plural = lesson.W > 1 ? "s" : "";
-    say("\n%s ways to wait, %d worker%s, %d server%s: %ld pushes, minibatches of %d images for all "
-        "together, seeds %llu to %llu. Pace of %s, one step in ms: %.3g to compute, %.3g to send "
-        "or get all parameters, for %.3g of which the servers' links are taken.",
-        lesson.W > 1 ? "Five" : "Four", lesson.W, plural, lesson.S, lesson.S > 1 ? "s" : "",
-        clocks * lesson.W, lesson.batch_size, (unsigned long long)lesson.seed,
-        (unsigned long long)lesson.seed + NUM_SEEDS - 1, modelled_machine()->name,
-        1e3 * pace.compute, 1e3 * pace.transfer, 1e3 * pace.busy);
-    double times = compare_disciplines(&lesson, &pace, clocks);
-    predict_compare(expected, times, "times as long");
-    book_result("synchronous training took %.2f times as long as asynchronous", times);
-}
-
+// Four *disciplines* differ in how long a worker waits and how many pushes an update takes:
+//
+// | discipline                | a worker waits until             | an update takes      |
+// |---------------------------|----------------------------------|----------------------|
+// | synchronous               | all others have caught up        | all W pushes         |
+// | asynchronous              | (it never waits)                 | 1 push               |
+// | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
+// | b backup workers          | the update of its step is done   | the first W-b pushes |
+//
+// schedule.c:may_pull
+//
+// `may_begin` is the next function. `staleness` is s, 0 for synchronous training and huge for
+// asynchronous training.
+//
+// schedule.c:within_bound
+//
+// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait like synchronous training but
+// apply pushes one by one. With backup workers [@chen2016], the last pushes of each step are
+// dropped:
+//
+// schedule.c:fate_in_round
+//
+// `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
+// So you can repeat a run bit for bit.
+//
+// ![SSP 3 and one backup worker. The numbers count each worker's own steps. Dropped pushes are
+// grey.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
+//
+// With SSP 3, the fast workers soon reach the bound. From then on, they take one step for each step
+// of the slow worker. In the second row of the next table, no worker is always slow. Instead, one
+// step in ten, at random, takes four times as long to compute.
+//
+// behind/ways.c:show_bounds
+//
+// *A bound helps if workers are slow now and then, not if one is always slow.* A backup worker
+// helps mostly in the second case. But all dropped pushes are the slow worker's, so you could just
+// as well unplug it and train with the other three (last column).
+//
+// ## Staleness
+//
+// So far, a schedule sets the order. Real asynchronous training has none, so `asynchronous.c` is a
+// second implementation. Each worker computes in its own thread, and the servers are parts of the
+// host's memory. At the end of a step, the thread visits each server:
+//
+// asynchronous.c:visit_server
+//
+// asynchronous.c:push_and_pull
+//
+// `stale` is the *staleness* of a push, the number of other pushes that were applied since this
+// worker's last pull. The push has *missed* them. (Pushes in the same update do not make each other
+// stale, so no push is stale in synchronous training.)
+//
+// ```
+// worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
+// worker 1   -----V-----------V-----------V->     time goes to the right
+// ```
+//
+// On average, the staleness is W-1, even if some workers are slower than others. Each push falls
+// between two visits of every other worker, so it adds 1 to the staleness of W-1 pushes. In this
+// drawing, each push of worker 1 misses two others, and every second push of worker 0 misses one.
+//
+// With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
+// all four wait for each other, their pushes are computed from the same parameters and miss 0, 1, 2
+// and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
+// 3, the slow worker's push can miss three steps of each of three workers, which is 9 pushes.
+//
+// ## What it costs and gives
+//
+// We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
+// learning rate of 0.2. (Training starts from `scaled_params()`, which avoids chapter 4's plateau.)
+//
+// - The first seed gives dropped pushes, mean and maximum staleness, and modelled time.
+// - All seeds give the mean test accuracy, and how much higher it is than in synchronous training
+//   with the same seeds (with a 95 % confidence interval).
+//
+// behind/ways.c:compare_ways
+//
+// ![Test accuracy: the mean, the worst and the best of ten seeds. Against pushes, the curves
+// coincide. Against time, asynchronous training and one backup worker are far
+// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
+//
+// All differences in accuracy are smaller than their confidence intervals, so we see no effect of
+// staleness. But these intervals could hide an effect of 0.03.
+//
+// ## A slow computer or a slow cable?
+//
+// For each of four machines, the next table shows the time to compute and the time of one push or
+// pull. It also shows the ratio of synchronous to asynchronous training time if
+//
+// - worker 3 is slow in everything, as above ("slow");
+// - only its GPU is slow;
+// - all workers are equally fast ("even");
+// - workers are equally fast and no transfer waits for another ("links free").
+//
+// behind/ways.c:show_machines
+//
+// On `dgx-a100` the slow GPU matters most. On `laptops-1gbe` a slow GPU hardly matters, because
+// transfers take most of the time. There, a slow worker is one with a slow cable.
+//
+// With equally fast workers and free links, synchronous training waits only for the worker that
+// happens to be last. The ratio "even" is higher because workers also wait for links. In
+// synchronous training, all workers pull and push at the same time, and the links are idle while
+// they compute. (That is also why "slow" is more than 13/4.)
+//
+// ## Stale, or too large a rate?
+//
+// So far a push counted lr/W. If each worker divides by the number of its own images, a push counts
+// lr. How large a rate does asynchronous training tolerate? We use eight equally fast workers with
+// 8 images each.
+//
+// If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
+// first, training is synchronous, so an update adds up eight pushes. If each counts lr, that is a
+// step with eight times the learning rate. In the second, a single worker makes the same number of
+// pushes at the same rate.
+//
+// main.c:ask_whether_it_learns
+//
+// behind/ways.c:compare_rates
+//
+// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, and both fail
+// with lr. With lr/2 only some seeds learn, so the intervals are wide. We cannot tell the two apart
+// in any row. (If parameters are NaN, the accuracy is 0.)
+//
+// One worker learns at every rate, so no rate is too large for a single push. Synchronous training
+// fails because a step with four or eight times lr is too large. Asynchronous pushes are applied
+// one by one, but each misses seven others on average. *Staleness turns W small steps into one
+// large step.* We see no other harm. (`--staleness-lr` divides a push's rate by its staleness
+// [@zhang2016].)
+//
 // ## For real
 //
-// No schedule: each worker's queue computes, pushes and pulls when it gets there, and the servers,
-// pieces of the host's memory with a lock each, apply what comes (`real.c`). Run it twice, and the
-// results differ. What must hold in any order can still be checked, with gradients that are all 1:
-// then every parameter says how many pushes it was given, and a range with two different numbers in
-// it was seen in the middle of an update. Then comes a training, beside the modelled one.
-
-static void run_for_real(void) {
-    if (!has_values(try_gpu(0))) return;
-    say("\nAsynchronous for real, %d worker%s, %ld pushes%s; no two runs are the same", lesson.W,
-        lesson.W > 1 ? "s" : "", clocks * lesson.W,
-        num_gpus() > 0 ? " (GPUs, as fast as they are)" : "");
-    show_real(&lesson, &pace, clocks);
-}
+// Without a schedule, no two runs are the same. But some things must be true in *any* order. Let
+// all gradients be 1. Then every push subtracts the same amount from every parameter, and at the
+// end each parameter shows how many pushes it received. Also, all parameters that a worker pulls
+// from one server must be equal. If they are not, the pull is *torn*: some of these parameters
+// include a push that the others do not include yet. The second row checks the parameters of both
+// servers together, as if they were one server that is visited twice.
+//
+// behind/checks.c:check_ones
+//
+// No push is lost. The lock also guarantees that a pull from one server is not torn, so one number
+// says how stale it is. It does not guarantee that two servers are equally up to date. Training
+// tolerates that. Here is the asynchronous training from above, with threads on this computer:
+//
+// behind/checks.c:train_for_real
+//
+// The mean staleness is again about W-1. The maximum differs from run to run, because workers share
+// the cores of one computer. A worker that waits for a core between its pull and its push misses
+// everything that is pushed in the meantime. The accuracy is from one run and says little. Other
+// runs have ended anywhere within the bars of the figure above.
+//
+// ## A box: towers
+//
+// In TensorFlow 1, a host's CPU can be the only server for its GPUs. Training is then synchronous.
+// Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and combines all
+// gradients:
+//
+// towers.c:combine_gradients
+//
+// Each tower's loss is the *mean* over its images. This function is from an article ("Distributed
+// training of deep learning, part 1"). It adds up the gradients of k towers, as if the learning
+// rate were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
+// which divides a gradient by its size, so the factor k nearly cancels. The table shows how far the
+// first step moves the parameters, divided by how far it moves them with one tower.
+//
+// behind/checks.c:show_towers
+//
+// So Adam hides this mistake until you change the optimizer.
 
 // ## Summary
 //
-// - Towers keep the variables in one place, and so send all of them to all devices in each step.
-// - Parameter servers share that work by ranges of keys. Synchronous, they are chapter 4's training
-//   to the bit. As many servers as workers, on the same devices, move what a ring moves.
-// - Synchronous training is as fast as its slowest worker. Asynchronous training is as fast as all
-//   of them together, with gradients that are W - 1 updates old on average, where nobody waits
-//   between a push and a pull. At lr/W for each push that does not show in the accuracy. With eight
-//   workers at the usual full rate, each push divided by its own rows, training collapses.
-// - Bounded staleness lets the fast ones go ahead for a while, but a worker that is always slow
-//   still sets the pace. Backup workers do without it, and without what it computes.
-// - What happens in another order in each run can still be checked: for what must hold in any
-//   order.
+// - Workers push gradients to servers and pull parameters. With synchronous updates, the parameters
+//   are bit-identical to chapter 4's.
+// - One server is a bottleneck. If each host is both worker and server, it moves as much as a
+//   device in a ring.
+// - Synchronous training is only as fast as its slowest worker. Asynchronous training is as fast as
+//   all workers together, but each push misses W-1 others on average.
+// - Staleness turns W small steps into one large step. Asynchronous training failed at the same
+//   rates as synchronous training. With lr/W for each push, we saw no effect of staleness on
+//   accuracy (ten seeds, LeNet, 16,384 images).
+// - A bound helps if workers are slow now and then. A backup worker helps if one is always slow,
+//   but so does unplugging it.
 //
 // ## Questions
 //
-// 1. A program of towers is moved from Adam to plain gradient descent and diverges with 8 GPUs,
-//    though the learning rate was tried out on one. What happened?
-// 2. Two workers, one server: how many times as long does the exchange take as with two servers?
-//    And four workers with one server, next to two and next to four?
-// 3. With asynchronous training and N workers that are equally fast, why is the staleness N - 1 on
-//    average? When is it less?
-// 4. SSP 3 and a worker that is always four times slower: after a while it is not faster than
-//    synchronous training. Why? When does it help? (Try `--slow 0=1`.)
-// 5. Backup workers drop the slow worker's pushes. What does that do to what is learned, if the
-//    slow worker is the only one with some kind of images?
-
+// 1. A program with towers is changed from Adam to plain gradient descent. It diverges on 8 GPUs,
+//    although the learning rate was tuned on one GPU. What happened?
+// 2. With two workers and one server, how many times as long does the exchange take as with two
+//    servers? And with four workers and one server, compared with two servers and with four?
+// 3. The mean staleness is W-1. Why is it slightly less in the table? Whose pushes are the stalest?
+// 4. With backup workers, the slow worker's pushes are dropped. What is learned if only the slow
+//    worker has a certain kind of image?
+//
 // ## Exercises
 //
-// 1 and 3 have a folder in `exercises/`, with a place for your part: `make exercise-07-1` checks
-// it. 2 and 4 are questions on the lab's sheet (`make exercise-07-2` says which).
-//
-// 1. Whole tensors as keys: place those of ResNet-18 on servers so that the busiest has least. When
-//    does it pay to cut them?
-// 2. How much smaller must the learning rate be if pushes are stale? Find the rule, with
-//    `--staleness-lr` and without.
-// 3. Cut a straggler's cost: backup workers against SSP, by the time until the same accuracy is
-//    reached.
-// 4. The towers' update on a GPU instead of the CPU: what would move, over which links, and on
-//    which machine would it pay?
+// `make exercise-07-1` (which server has which tensors of ResNet-18?) and `make exercise-07-3`
+// (backup workers or SSP?) check your part. Exercises 2 (how much smaller must the learning rate be
+// if pushes are stale?) and 4 (the towers' update on a GPU) are questions on the lab's sheet.
 
 // ## The program
 
+static Prediction ask_how_much_longer(void) {
+    return predict_first(
+        "Four workers train together, and one of them takes four times as long for everything as "
+        "each of the others. How many times as long does synchronous training take as "
+        "asynchronous training, for the same number of images?");
+}
+
+static Prediction ask_whether_it_learns(void) {
+    return predict_yes_no(
+        "Eight equally fast workers train synchronously, and every push counts the full learning "
+        "rate. Do they end with a test accuracy of more than 0.5?");
+}
+
 static void read_flags(int argc, char *argv[]) {
     Flags defaults = default_flags;
-    defaults.machine = "laptops-1gbe";
     defaults.batch_size = 64;
     defaults.epochs = 2;
-    defaults.train_size = 4096;
+    defaults.train_size = 8192;
     defaults.test_size = 1000;
     defaults.next = "make exercise-07-1, or make run-08";
     defaults.own = choice_flags;
     defaults.quick_means = "--epochs 1 --train-size 2048 --test-size 500";
     flags = book_begin(argc, argv,
-                       "Trains LeNet with towers and with parameter servers, synchronously, "
-                       "asynchronously, and between the two.",
+                       "Trains LeNet with parameter servers, synchronously, asynchronously, and "
+                       "between the two.",
                        "seed batch-size lr epochs train-size test-size data", defaults);
-    if (!modelled_machine())
-        die_usage("--machine laptops-1gbe, say",
-                  "without a machine it is not known how long workers need");
+    book_needs_machine("the workers' pace");
     check_choices(&flags);
     book_needs_devices(choices.workers + choices.servers);
-}
-
-static void prepare(void) {
-    lesson = (PsLesson){.train_data = fashion_mnist_open(flags.data, true, flags.train_size),
-                        .test_data = fashion_mnist_open(flags.data, false, flags.test_size),
-                        .W = choices.workers,
+    lesson = (PsLesson){.W = choices.workers,
                         .S = choices.servers,
                         .batch_size = flags.batch_size,
                         .lr = flags.lr,
                         .lr_by_staleness = choices.staleness_lr,
                         .seed = flags.seed,
-                        .points = NUM_POINTS};
-    if (flags.batch_size < choices.workers)
-        die_usage("each worker has one row at least", "--batch-size %d for %d workers",
-                  flags.batch_size, choices.workers);
-    if (flags.batch_size > lesson.train_data->count)
-        die_usage("a minibatch is not more than all", "--batch-size %d of %d images",
-                  flags.batch_size, lesson.train_data->count);
-    clocks = (long)flags.epochs * (lesson.train_data->count / lesson.batch_size);
+                        .points = 1};
+    clocks = (long)flags.epochs * (flags.train_size / flags.batch_size);
     read_slow(slow);
-    pace = pace_on_machine(&lesson, slow);
-    read_dies(&pace);
+    pace = pace_on(modelled_machine(), &lesson, slow);
 }
 
-static void ask_for_outputs(void) {
-    if (!one_way() && !choices.real) {
-        book_csv("_exchange.csv");
-        book_output("_exchange.png");
-        book_csv("_disciplines.csv");
-        book_output("_disciplines.png");
+static void show_all(void) {
+    bool has_values = flags.backend != BACKEND_MODEL;
+    Prediction longer = ask_how_much_longer();
+    double times = show_slow_worker(&pace, clocks);
+    predict_compare(longer, times, "times as long");
+    book_result("synchronous training took %.2f times as long as asynchronous", times);
+    if (has_values) show_synchronous(&lesson, 10);
+    draw_exchanges();
+    show_bounds(&pace, clocks);
+    if (has_values) compare_ways(&lesson, &pace, clocks);
+    if (!flags.quick && !interrupted()) show_machines(&lesson, &pace, clocks);
+    if (!has_values) return;
+    Prediction learns = ask_whether_it_learns();
+    predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
+    if (interrupted() || flags.quick) return;
+    if (flags.backend != BACKEND_INLINE) { // there, workers take turns
+        check_ones(&lesson);
+        train_for_real(&lesson, &pace, clocks);
     }
-    book_check_outputs();
-}
-
-static void run_all(void) {
-    run_towers();
-    run_synchronous();
-    run_exchanges();
-    if (has_values(try_gpu(0))) compare_ways();
-    if (!interrupted() && flags.backend != BACKEND_INLINE) run_for_real(); // there they take turns
+    show_towers(&lesson);
 }
 
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
-    prepare();
-    ask_for_outputs();
+    name_outputs();
+    if (flags.backend != BACKEND_MODEL && !choices.schedule) {
+        lesson.train_data = fashion_mnist_open(flags.data, true, flags.train_size);
+        lesson.test_data = fashion_mnist_open(flags.data, false, flags.test_size);
+    }
     finish_on_interrupt();
-    if (choices.real)
-        run_for_real();
+    if (choices.schedule)
+        model_schedule(&pace, chosen_discipline(), clocks);
     else if (one_way())
-        train_one_way(&lesson, &pace, chosen_discipline(), clocks, choices.schedule);
+        train_one_way(&lesson, &pace, chosen_discipline(), clocks);
     else
-        run_all();
-    dataset_free((Dataset *)lesson.train_data);
-    dataset_free((Dataset *)lesson.test_data);
+        show_all();
+    if (lesson.train_data) dataset_free((Dataset *)lesson.train_data);
+    if (lesson.test_data) dataset_free((Dataset *)lesson.test_data);
     return book_end();
 }

@@ -1,4 +1,5 @@
-// replay.h: a training with parameter servers, event by event as a schedule has them, with values.
+// replay.h: trains with parameter servers, event by event, as a schedule says. The same
+// lesson and schedule give the same bits on every computer with the same kernels.
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -8,20 +9,33 @@
 
 typedef struct PsLesson {
     const Dataset *train_data, *test_data;
-    int W, S, batch_size; // batch_size: of all workers together in one step
-    float lr;
-    bool lr_by_staleness;
+    int W, S, batch_size; // batch_size: rows of a step, of all workers together
+    float lr;             // of a whole minibatch: a push counts lr/W
+    bool lr_by_staleness; // see Servers
     uint64_t seed;
-    bool may_diverge;   // then numbers that are none are a result, not an error
-    int points;         // so often the accuracy is taken, when as many pushes more were applied
-    const float *start; // lenet_floats() parameters to start from; NULL: lenet_init(seed)'s
+    int points;         // how many times to measure the accuracy, evenly spaced in pushes
+    const float *start; // lenet_floats() parameters to start from. NULL: lenet_init(seed)
 } PsLesson;
 
-// How many rows shard w of a minibatch has; and those of minibatch number `clock`, put into X and y
-// on the host. All workers take from one order of the images, another one in each epoch, by the
-// seed. Rows that do not fill a minibatch at the end of an epoch are left out.
-int ps_rows(const PsLesson *lesson, int w);
+int ps_rows(const PsLesson *lesson, int w); // of shard w of a minibatch
+// Puts shard w of minibatch number `clock` into X and y on the host. The seed determines the order
+// of the images in each epoch. Rows at the end of an epoch that do not fill a minibatch are left
+// out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
+
+// A worker with the rows of its step, on the host.
+typedef struct Station {
+    Worker worker;
+    int number;
+    Tensor *X, *y;
+    Event loaded; // they have been read
+} Station;
+Station station_new(const PsLesson *lesson, int w); // for station_free()
+void station_free(Station *station);
+// Loads the worker's shard of minibatch number `clock`, and adds its gradients. Enqueued.
+void station_compute(Station *station, const PsLesson *lesson, long clock);
+// The test accuracy of a worker's parameters.
+double ps_accuracy(const PsLesson *lesson, Worker *worker);
 
 typedef struct PsPoint {
     long pushes; // applied
@@ -31,17 +45,14 @@ typedef struct PsPoint {
 
 typedef struct PsResult {
     int count;
-    PsPoint *points;
-    long applied, dropped, lost_worker, lost_clock; // lost_worker: the last one, -1: none
-    double seconds;                                 // modelled, of all
-    double mean_staleness;
-    long most_staleness, staleness[MOST_STALE + 1];
-    float *params; // at the end
-    size_t n;
+    PsPoint *points; // the last one at the end
+    long applied, dropped;
+    double seconds; // modelled
+    Staleness staleness;
+    float *params; // at the end, lenet_floats() of them; not finite if the rate was too large
 } PsResult;
 
-// For ps_result_free(). Once interrupted() it stops. die()s if it comes to numbers that are none:
-// the learning rate is too large.
+// For ps_result_free(). It stops once interrupted().
 PsResult ps_replay(const PsLesson *lesson, const Schedule *schedule);
 void ps_result_free(PsResult *result);
 

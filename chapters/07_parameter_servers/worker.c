@@ -1,17 +1,20 @@
 // worker.c: see worker.h.
 #include "worker.h"
 
+#include "common/base/error.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 size_t lenet_first(int p) {
     static size_t first[LENET_PARAMS + 1];
-    if (first[LENET_PARAMS] == 0) {
-        Tensor *params[LENET_PARAMS];
-        lenet_init(params, 0);
-        for (int i = 0; i < LENET_PARAMS; i++) first[i + 1] = first[i] + numel(params[i]);
-        free_params(params, LENET_PARAMS);
-    }
+    Tensor *params[LENET_PARAMS];
+    if (first[LENET_PARAMS] > 0) return first[p];
+    lenet_init(params, 0);
+    for (int i = 0; i < LENET_PARAMS; i++) first[i + 1] = first[i] + numel(params[i]);
+    free_params(params, LENET_PARAMS);
     return first[p];
 }
 
@@ -45,4 +48,20 @@ Tensor *worker_gradients(Worker *w, Tensor *X, Tensor *y) {
     Tensor *loss = sum(cross_entropy(lenet(X, w->list), y));
     backward(loss);
     return loss;
+}
+
+float *scaled_params(uint64_t seed) {
+    Tensor *start[LENET_PARAMS];
+    float *params = xmalloc(sizeof *params * lenet_floats());
+    lenet_init(start, seed);
+    for (int p = 0; p < LENET_PARAMS; p++) {
+        int n = (int)numel(start[p]); // shape (in, out), or (out, in, 5, 5); biases are zero
+        int inputs = n / start[p]->shape[start[p]->ndim == 2];
+        float *values = tensor_values(start[p]);
+        for (int i = 0; i < n; i++) // lenet_init()'s standard deviation is 0.01
+            params[lenet_first(p) + (size_t)i] = 100 * sqrtf(2 / (float)inputs) * values[i];
+        free(values);
+        tensor_free(start[p]);
+    }
+    return params;
 }

@@ -87,7 +87,7 @@ static char *bytes_text(double bytes) {
     return xprintf("%.3g %s", bytes, units[unit]);
 }
 
-char *bar_title(const Bar *bar, const Axis *axis) {
+char *bar_title(const Bar *bar, const Axis *axis, const char *where) {
     const TraceSpan *first = bar->spans, *last = first + bar->count - 1;
     const char *kind = work_kind_name(bar->kind), *detail = work_detail(first);
     char *work, *copied = NULL;
@@ -107,7 +107,7 @@ char *bar_title(const Bar *bar, const Axis *axis) {
                                           device_name(first->to));
     TimeUnit unit = time_unit(axis->end - axis->start);
     char *title =
-        xprintf("%s on %s, %.*f %s to %.*f %s%s", work, device_name(first->device), unit.decimals,
+        xprintf("%s on %s, %.*f %s to %.*f %s%s", work, where, unit.decimals,
                 (first->start - axis->start) / unit.seconds, unit.sign, unit.decimals,
                 (last->end - axis->start) / unit.seconds, unit.sign, copied ? copied : "");
     free(work);

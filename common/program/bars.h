@@ -41,7 +41,7 @@ int bars_of(const Lane *lane, const Axis *axis, int level, Bar **bars);
 
 // What is known about a bar, with times since the start of the axis: "forward conv1
 // (conv2d_forward) on cuda:0, 1.200 ms to 1.530 ms", and for a copy "3 MB from cpu to cuda:0".
-// free() it.
-char *bar_title(const Bar *bar, const Axis *axis);
+// `where` is the name of its device or lane. free() it.
+char *bar_title(const Bar *bar, const Axis *axis, const char *where);
 
 #endif

@@ -121,14 +121,15 @@ static void draw_columns(Picture *p, int y, const Lane *lane, const Axis *axis) 
 }
 
 // In the SVG.
-static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level) {
-    char *idle = xprintf("%s: idle", device_name(lane->device));
+static void draw_bars(Sheet *sheet, int y, const Lane *lane, const Axis *axis, int level,
+                      const char *where) {
+    char *idle = xprintf("%s: idle", where);
     sheet_bar(sheet, axis->left, axis_at(axis, axis->end), y, LANE, IDLE, idle);
     free(idle);
     Bar *bars;
     int n = bars_of(lane, axis, level, &bars);
     for (int i = 0; i < n; i++) {
-        char *title = bar_title(&bars[i], axis);
+        char *title = bar_title(&bars[i], axis, where);
         sheet_bar(sheet, bars[i].left, bars[i].right, y, LANE, KINDS[bars[i].kind].color, title);
         free(title);
     }
@@ -224,16 +225,17 @@ static Detail most_detail(const Row rows[], int n) {
 
 enum { NAME = 26 }; // height of a lane's name
 
-// "cpu:0", or "device 0" on another machine, whose devices are not ours; and which of its queues,
-// where one communicates. free() it.
+// "cpu:0", or "device 0" on another machine, whose devices are not ours. A timeline may call its
+// lanes otherwise. Where one queue communicates, each lane says which queue it is. free() it.
 static char *name_of_lane(const Row *row, int l) {
     const Lane *lane = &row->lanes[l];
     const char *name = device_name(lane->device), *number = strchr(name, ':');
-    bool is_other = row->t->set.modelled && number, two_queues = false;
+    const char *called = row->t->lane ? row->t->lane : "device";
+    bool is_ours = !row->t->lane && !(row->t->set.modelled && number), two_queues = false;
     for (int i = 0; i < row->n; i++) two_queues |= row->lanes[i].communicates;
-    const char *queue = lane->communicates ? " communication" : " compute";
-    return xprintf("%s%s%s", is_other ? "device " : "", is_other ? number + 1 : name,
-                   two_queues ? queue : "");
+    const char *queue = !two_queues ? "" : lane->communicates ? " communication" : " compute";
+    if (is_ours) return xprintf("%s%s", name, queue);
+    return xprintf("%s %d%s", called, device_id(lane->device), queue);
 }
 
 static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }
@@ -249,10 +251,11 @@ static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
     for (int l = 0; l < row->n; l++, y += LANE + GAP) {
         char *name = name_of_lane(row, l);
         sheet_text(sheet, 24, y + 9, NAME, name, BLACK);
-        free(name);
         draw_columns(&sheet->png, y, &row->lanes[l], &row->axis);
-        draw_bars(sheet, y, &row->lanes[l], &row->axis, detail.level);
+        draw_bars(sheet, y, &row->lanes[l], &row->axis, detail.level,
+                  row->t->lane ? name : device_name(row->lanes[l].device));
         draw_pieces(sheet, y, &row->lanes[l], &row->axis, detail.narrowest);
+        free(name);
     }
 }
 

@@ -12,7 +12,8 @@ typedef struct Timeline {
     char *title;
     SpanSet set;
     double start, end;
-    bool own_scale; // it begins a new scale, which the timelines after it share
+    bool own_scale;   // it begins a new scale, which the timelines after it share
+    const char *lane; // what a lane is called, "worker". NULL: as its device
 } Timeline;
 
 // The part that is worth looking at: the second step of the last training (the first one touches

@@ -43,8 +43,7 @@ void adam_free(Adam *adam) {
     free(adam);
 }
 
-// (Without `cpu`, each parameter is updated by its own device.)
-void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size) {
+void adam_step(Adam *adam, float lr, int batch_size) {
     CHECK(batch_size > 0, "adam: a minibatch has at least one row");
     const AdamOptions *o = &adam->options;
     double steps = (double)++adam->steps;
@@ -52,11 +51,9 @@ void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size) {
     float root = (float)sqrt(1 - pow((double)o->beta2, steps));
     for (int i = 0; i < adam->num_params; i++) {
         Tensor *p = adam->params[i];
-        launch(cpu ? cpu : p->device, adam, .param = p->data, .grad = p->grad->data,
+        launch(p->device, adam, .param = p->data, .grad = p->grad->data,
                .mean = adam->mean[i]->data, .square = adam->square[i]->data, .rate = rate,
                .root = root, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
                .batch_size = batch_size, .n = numel(p));
     }
 }
-
-void adam_step(Adam *adam, float lr, int batch_size) { adam_step_on(adam, NULL, lr, batch_size); }

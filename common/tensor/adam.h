@@ -20,7 +20,5 @@ void adam_free(Adam *adam);
 // Updates the parameters from their gradients, which are sums over batch_size rows, and sets the
 // gradients to zero. Enqueued.
 void adam_step(Adam *adam, float lr, int batch_size);
-// The same for parameters in host memory, computed by a CPU device.
-void adam_step_on(Adam *adam, Device *cpu, float lr, int batch_size);
 
 #endif

@@ -255,8 +255,23 @@ function showOverlap(csv) {
             `The step is ${percent(Math.abs(change))} ${change < 0 ? "shorter" : "longer"} than with one bucket.`)];
 }
 
+// A bar for the chosen discipline, between those of synchronous and asynchronous training, and how stale its pushes are.
+function showWaiting(csv) {
+    const [chosen, ...others] = rowsOf(csv), [way, dropped, mean, most, seconds] = chosen, [sync, async] = others.map((row) => Number(row[4]));
+    const shown = others.some(([name]) => name === way) ? others : [others[0], chosen, others[1]], longest = Math.max(...shown.map((row) => row[4]));
+    const bars = shown.map(([name, , , , time], i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${name}</text>` +
+        `<path fill="hsl(${name === way ? 25 : 205} 55% 45%)" d="M110 ${14 + 20 * i}h${300 * time / longest}v14H110z"/>` +
+        `<text x="${115 + 300 * time / longest}" y="${25 + 20 * i}">${(1e3 * time).toPrecision(3)} ms</text>`);
+    const stale = Number(most) ? `A push has missed ${Number(mean).toFixed(2)} others on average, at most ${most}.` : "No push is stale.";
+    return [`<svg viewBox="0 0 500 76" role="img" aria-label="Modelled time until the same number of images">${bars.join("")}</svg>`,
+        `The same number of images takes ${(seconds / async).toFixed(2)} times as long as with asynchronous training, and ` +
+        `${(seconds / sync).toFixed(2)} times as long as with synchronous training. ${stale}` +
+        (Number(dropped) ? ` ${Math.round(dropped)} pushes are dropped.` : "")];
+}
+
 // Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
-// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints.
+// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints. `on`: what is
+// modelled, if not the usual machine.
 const FIGURES = [{
     program: "01_splitting_strategies", still: "/01_splitting_strategies_bubble.png", show: showPipeline,
     csv: "plots/01_splitting_strategies_pipeline.csv", timeline: "plots/01_splitting_strategies_pipeline.svg",
@@ -291,6 +306,16 @@ const FIGURES = [{
         { name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" }],
     change: ({ link }) => ({ devices: 16, link: `switch ${link} GB/s 12.4 us` }), // as from one card to another by way of the host
     flags: ({ network, bucket, k }) => ["--backend", "model", "--overlap", network, "--bucket", bucket, "--devices", k],
+}, {
+    program: "07_parameter_servers", still: "/07_parameter_servers_bounds.png", show: showWaiting, on: "one GPU of a dgx-a100 for each worker",
+    csv: "plots/07_parameter_servers_schedule.csv", timeline: "plots/07_parameter_servers_schedule.svg",
+    sliders: [{ name: "slow", label: "one worker is slower by", values: [1, 1.5, 2, 3, 4, 6, 8, 12, 16], at: 4, unit: " times" },
+        { name: "W", label: "workers", values: upTo(16, 2), at: 4, unit: "" },
+        { name: "way", label: "discipline", values: ["synchronous", "SSP", "asynchronous", "backup"], at: "SSP", unit: "" },
+        { name: "bound", label: "bound, or backup workers", values: [1, 2, 3, 4, 6, 8, 12, 15], at: 3, unit: "" }],
+    change: () => ({}),
+    flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
+        ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
 }];
 
 function makeSlider({ name, label, values, at, unit }, given) {
@@ -303,6 +328,7 @@ function makeSlider({ name, label, values, at, unit }, given) {
         output.textContent = input.chosen() + unit;
         input.setAttribute("aria-valuetext", output.textContent);
     };
+    input.show(); // before anything was computed
     text.append(input, output);
     return [text, input];
 }
@@ -337,7 +363,7 @@ function makeComputer({ program, images: needsImages, machine: base = "dgx-a100"
 }
 
 function makeFigure(figure, still) {
-    const { program, sliders, csv, timeline, show } = figure, id = "move-" + program.slice(0, 2);
+    const { program, sliders, csv, timeline, show, on = `a ${figure.machine || "dgx-a100"} with 16 devices on one switch` } = figure, id = "move-" + program.slice(0, 2);
     const settings = () => location.hash.split("?")[0] === "#" + id && new URLSearchParams(location.hash.split("?")[1]);
     const given = settings() || new URLSearchParams();
     const place = element("div", "", "in-browser"), controls = element("div", "", "sliders"), step = element("div", "", "zoom");
@@ -346,7 +372,7 @@ function makeFigure(figure, still) {
     controls.append(...made.map(([label]) => label));
     place.id = id;
     said.setAttribute("aria-live", "polite");
-    place.append(element("p", csv ? `Move it: modelled in this tab. The machine is ${figure.machine || "dgx-a100"} with 16 devices on one switch.` :
+    place.append(element("p", csv ? `Move it: modelled in this tab, on ${on}.` :
         "Move it: computed in this tab, of real images."), controls, chart, said, ...(timeline ? [step] : []));
     place.classList.toggle("later", still.classList.contains("later")); // as long as the reader is asked to predict
     still.after(place);

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ static void apply_until(Crowd *c, long clock) {
 
 static void pull_and_compute(Crowd *c, const Happening *e) {
     Member *m = &c->members[e->worker];
-    apply_until(c, in_rounds(c->schedule->how) ? e->clock : ALL_CLOCKS);
+    apply_until(c, in_rounds(c->schedule->how) ? e->clock : LONG_MAX);
     m->based_on = c->applied;
     m->clock = e->clock;
     ps_load(c->lesson, e->clock, e->worker, c->X, c->y);
@@ -137,7 +138,7 @@ void crowd_replay(const PsLesson *l, const Schedule *s, CrowdResult *sum) {
     }
     sum->count = sum->count > 0 && sum->count < p ? sum->count : p;
     sum->seconds += s->list[s->count - 1].time;
-    apply_until(c, ALL_CLOCKS);
+    apply_until(c, LONG_MAX);
     tensor_free(c->X);
     tensor_free(c->y);
     free(c->members);

@@ -6,7 +6,6 @@
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/07_parameter_servers/disciplines.h"
 #include "crowd.h"
 #include "your_part.h"
 
@@ -25,7 +24,6 @@ static Schedule schedule_of(Straggler who, Discipline how, uint64_t seed) {
     Pace pace = {.W = W, .compute = 1, .slow = slow, .jitter = 0.1, .stall = SLOW, .seed = seed};
     if (who == BY_CHANCE) pace.odds = 1 / 16.0;
     pace.transfer = 0.05, pace.busy = 0.01;
-    pace.timeout = INFINITY, pace.dies = -1; // nobody is lost
     return schedule_by_rules(&pace, how, STEPS, &(Rules){may_begin, fate_of_push});
 }
 

@@ -1,7 +1,7 @@
 // # Exercise 3: what a straggler costs, and who cuts that
 //
-// Chapter 7, "Waiting for each other, or not": "If one worker is slow, synchronous training is as
-// slow as that one. [..] Between the two: bounded staleness [..] And backup workers."
+// Chapter 7, "Who waits for whom": "A bound helps against workers that are slow now and then, not
+// against one that is always slow. A backup worker helps mostly against the second."
 //
 // Difficulty: ★★★☆
 //
