@@ -31,18 +31,18 @@ static Pace pace;
 // the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Two
 // timelines of four workers.")
 //
-// While the slow worker takes one step, each of the others could take four. That is time for 13
-// pushes, but synchronous training makes only 4. The ratio of the times is a little more than 13/4
-// = 3.25. ("A slow computer or a slow cable?" explains why.)
+// While the slow worker takes one step, each of the others could take four. That would be 13
+// pushes, but synchronous training makes only 4. It takes a little more than 13/4 = 3.25 times as
+// long. ("A slow computer or a slow cable?" explains why.)
 //
-// This has a price. When a push arrives, other workers have already changed the parameters from
+// But when an asynchronous push arrives, other workers have already changed the parameters from
 // which it was computed.
 //
 // ## Servers
 //
-// *Parameter servers* hold the parameters [@li2014]. A parameter's place in the vector of all
-// parameters is its *key*, and each server is responsible for a range of keys. LeNet has 129,068
-// parameters. With two servers:
+// *Parameter servers* hold the parameters [@li2014]. A parameter's *key* is its place in the vector
+// of all parameters. Each server has a range of keys. LeNet has 129,068 parameters. With two
+// servers:
 //
 // ```
 // keys      0 .. 64,533      64,534 .. 129,067
@@ -67,13 +67,13 @@ static Pace pace;
 // servers.c:servers_update
 //
 // `add_push()` adds worker w's gradients to the sums. Then `sgd` divides by the number of images in
-// the minibatch of *all* workers, but one push has the gradients of only 1/W of these images. So a
-// push that is applied alone *counts* lr/W. It moves the parameters as if the learning rate lr were
-// W times smaller.
+// the *whole* minibatch, but one push has the gradients of only 1/W of them. So a push that is
+// applied alone *counts* lr/W. It moves the parameters as if the learning rate lr were W times
+// smaller.
 //
-// Synchronous training with servers computes the same as chapter 4. In the next run, the order of
-// the pushes changes from step to step, but the servers add them up in the order of the workers'
-// numbers. So the parameters must be bit-identical to chapter 4's:
+// Synchronous training with servers is the same computation as in chapter 4. In the next run,
+// pushes arrive in a different order in each step, but the servers add them up in the order of the
+// workers' numbers. So the parameters must be bit-identical to chapter 4's:
 //
 // behind/checks.c:show_synchronous
 //
@@ -87,7 +87,7 @@ static Pace pace;
 //
 // seconds, and so do all pulls. One server is the bottleneck as soon as there are two workers. With
 // W servers, the time no longer depends on W, but you need twice as many hosts. Instead, each host
-// can be both worker and server. Then it keeps one of the W ranges, exchanges the others, and moves
+// can be both worker and server. It keeps one of the W ranges and exchanges the others. That moves
 // the same number of bytes as a device in a ring. With P = 516,272 bytes, four workers and two
 // servers:
 //
@@ -99,8 +99,8 @@ static Pace pace;
 // | worker and server, or in a ring | 4 (W-1)/W P        | 1,548,816 |
 // | device 0 of a star              | 2 (W-1) P          | 3,097,632 |
 //
-// ![The time of one push and one pull of all workers on `laptops-1gbe`, and the formula (dashed).
-// Workers and servers are different hosts.](plots/07_parameter_servers_exchange.png "Modelled
+// ![The time for all workers to push and pull once on `laptops-1gbe`, and the formula (dashed).
+// Workers and servers are separate hosts.](plots/07_parameter_servers_exchange.png "Modelled
 // milliseconds over 1 to 16 workers.")
 //
 // ## Who waits for whom
@@ -125,13 +125,13 @@ static Pace pace;
 //
 // schedule.c:may_pull
 //
-// `may_begin` is the next function. `staleness` is s, 0 for synchronous training and huge for
+// `may_begin` points to the next function. `staleness` is s: 0 in synchronous training, huge in
 // asynchronous training.
 //
 // schedule.c:within_bound
 //
 // SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait like synchronous training but
-// apply pushes one by one. With backup workers [@chen2016], the last pushes of each step are
+// apply pushes one by one. With backup workers [@chen2016], the last b pushes of each step are
 // dropped:
 //
 // schedule.c:fate_in_round
@@ -143,28 +143,28 @@ static Pace pace;
 // grey.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
 //
 // With SSP 3, the fast workers soon reach the bound. From then on, they take one step for each step
-// of the slow worker. In the second row of the next table, no worker is always slow. Instead, one
-// step in ten, at random, takes four times as long to compute.
+// of the slow worker. In the second row of the next table, no worker is always slow, but one step
+// in ten, at random, takes four times as long to compute.
 //
 // behind/ways.c:show_bounds
 //
 // *A bound helps if workers are slow now and then, not if one is always slow.* A backup worker
-// helps mostly in the second case. But all dropped pushes are the slow worker's, so you could just
-// as well unplug it and train with the other three (last column).
+// helps mostly in the second case. But then all dropped pushes are the slow worker's, so you could
+// just as well unplug it (last column).
 //
 // ## Staleness
 //
-// So far, a schedule sets the order. Real asynchronous training has none, so `asynchronous.c` is a
-// second implementation. Each worker computes in its own thread, and the servers are parts of the
-// host's memory. At the end of a step, the thread visits each server:
+// So far, a schedule has set the order. Real asynchronous training has no schedule, so
+// `asynchronous.c` is a second implementation. Each worker computes in its own thread, and the
+// servers are parts of the host's memory. At the end of each step, the thread visits every server:
 //
 // asynchronous.c:visit_server
 //
 // asynchronous.c:push_and_pull
 //
-// `stale` is the *staleness* of a push, the number of other pushes that were applied since this
-// worker's last pull. The push has *missed* them. (Pushes in the same update do not make each other
-// stale, so no push is stale in synchronous training.)
+// `stale` is the *staleness* of a push, the number of other pushes applied since this worker's last
+// pull. The push has *missed* them. (Pushes in the same update do not make each other stale, so no
+// push is stale in synchronous training.)
 //
 // ```
 // worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
@@ -172,22 +172,22 @@ static Pace pace;
 // ```
 //
 // On average, the staleness is W-1, even if some workers are slower than others. Each push falls
-// between two visits of every other worker, so it adds 1 to the staleness of W-1 pushes. In this
-// drawing, each push of worker 1 misses two others, and every second push of worker 0 misses one.
+// between two visits of every other worker, so W-1 pushes miss it. In this drawing, each push of
+// worker 1 misses two others, and every second push of worker 0 misses one.
 //
 // With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
-// all four wait for each other, their pushes are computed from the same parameters and miss 0, 1, 2
-// and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
-// 3, the slow worker's push can miss three steps of each of three workers, which is 9 pushes.
+// all four wait for each other, they compute from the same parameters. Then their pushes miss 0, 1,
+// 2 and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
+// 3, the slow worker's push can miss three steps of each of the three others, 9 pushes in all.
 //
-// ## What it costs and gives
+// ## Costs and benefits
 //
 // We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
 // learning rate of 0.2. (Training starts from `scaled_params()`, which avoids chapter 4's plateau.)
 //
-// - The first seed gives dropped pushes, mean and maximum staleness, and modelled time.
-// - All seeds give the mean test accuracy, and how much higher it is than in synchronous training
-//   with the same seeds (with a 95 % confidence interval).
+// - Dropped pushes, mean and maximum staleness, and modelled time are from the first seed.
+// - The test accuracy is the mean of all seeds. The "more" column is its difference from
+//   synchronous training with the same seeds (with a 95 % confidence interval).
 //
 // behind/ways.c:compare_ways
 //
@@ -200,8 +200,8 @@ static Pace pace;
 //
 // ## A slow computer or a slow cable?
 //
-// For each of four machines, the next table shows the time to compute and the time of one push or
-// pull. It also shows the ratio of synchronous to asynchronous training time if
+// For four machines, the next table shows how long a worker computes and how long a push or pull
+// takes. It also shows the ratio of synchronous to asynchronous training time if
 //
 // - worker 3 is slow in everything, as above ("slow");
 // - only its GPU is slow;
@@ -214,28 +214,28 @@ static Pace pace;
 // transfers take most of the time. There, a slow worker is one with a slow cable.
 //
 // With equally fast workers and free links, synchronous training waits only for the worker that
-// happens to be last. The ratio "even" is higher because workers also wait for links. In
-// synchronous training, all workers pull and push at the same time, and the links are idle while
-// they compute. (That is also why "slow" is more than 13/4.)
+// happens to be last. The "even" ratio is higher because workers also wait for links. They all pull
+// and push at the same time, and the links are idle while they compute. (That is also why "slow" is
+// more than 13/4.)
 //
 // ## Stale, or too large a rate?
 //
-// So far a push counted lr/W. If each worker divides by the number of its own images, a push counts
-// lr. How large a rate does asynchronous training tolerate? We use eight equally fast workers with
-// 8 images each.
+// So far a push counted lr/W. If each worker divides by its own number of images, a push counts lr.
+// How large a rate does asynchronous training tolerate? We use eight equally fast workers with 8
+// images each.
 //
 // If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
-// first, training is synchronous, so an update adds up eight pushes. If each counts lr, that is a
-// step with eight times the learning rate. In the second, a single worker makes the same number of
-// pushes at the same rate.
+// first, training is synchronous, so an update adds up eight pushes. If each counts lr, the
+// learning rate is in effect eight times as large. In the second, a single worker makes the same
+// number of pushes at the same rate.
 //
 // main.c:ask_whether_it_learns
 //
 // behind/ways.c:compare_rates
 //
 // Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, and both fail
-// with lr. With lr/2 only some seeds learn, so the intervals are wide. We cannot tell the two apart
-// in any row. (If parameters are NaN, the accuracy is 0.)
+// with lr. With lr/2 only some seeds learn, so the intervals are wide. No row tells the two apart.
+// (If parameters are NaN, the accuracy is 0.)
 //
 // One worker learns at every rate, so no rate is too large for a single push. Synchronous training
 // fails because a step with four or eight times lr is too large. Asynchronous pushes are applied
@@ -245,25 +245,25 @@ static Pace pace;
 //
 // ## For real
 //
-// Without a schedule, no two runs are the same. But some things must be true in *any* order. Let
-// all gradients be 1. Then every push subtracts the same amount from every parameter, and at the
-// end each parameter shows how many pushes it received. Also, all parameters that a worker pulls
-// from one server must be equal. If they are not, the pull is *torn*: some of these parameters
-// include a push that the others do not include yet. The second row checks the parameters of both
-// servers together, as if they were one server that is visited twice.
+// Without a schedule, no two runs are the same. But some things must hold in *any* order. Let all
+// gradients be 1. Then every push subtracts the same amount from every parameter, and at the end
+// each parameter shows how many pushes it received. Also, all parameters that a worker pulls from
+// one server must be equal. If they are not, the pull is *torn*: some parameters include a push
+// that others do not include yet. The second row checks both servers together, as if they were one
+// server that is visited twice.
 //
 // behind/checks.c:check_ones
 //
-// No push is lost. The lock also guarantees that a pull from one server is not torn, so one number
-// says how stale it is. It does not guarantee that two servers are equally up to date. Training
-// tolerates that. Here is the asynchronous training from above, with threads on this computer:
+// No push is lost. Because of the lock, no pull from one server is torn, so one number says how
+// stale it is. Two servers may not be equally up to date, but training tolerates that. Here is the
+// asynchronous training from above, with threads on this computer:
 //
 // behind/checks.c:train_for_real
 //
 // The mean staleness is again about W-1. The maximum differs from run to run, because workers share
 // the cores of one computer. A worker that waits for a core between its pull and its push misses
-// everything that is pushed in the meantime. The accuracy is from one run and says little. Other
-// runs have ended anywhere within the bars of the figure above.
+// all pushes in the meantime. The accuracy of one run says little. Other runs have ended anywhere
+// within the bars of the accuracy figure.
 //
 // ## A box: towers
 //
@@ -273,11 +273,11 @@ static Pace pace;
 //
 // towers.c:combine_gradients
 //
-// Each tower's loss is the *mean* over its images. This function is from an article ("Distributed
-// training of deep learning, part 1"). It adds up the gradients of k towers, as if the learning
-// rate were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
+// Each tower's loss is the *mean* over its images. This function, from an article ("Distributed
+// training of deep learning, part 1"), adds up the gradients of k towers, as if the learning rate
+// were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
 // which divides a gradient by its size, so the factor k nearly cancels. The table shows how far the
-// first step moves the parameters, divided by how far it moves them with one tower.
+// first step moves the parameters, relative to one tower.
 //
 // behind/checks.c:show_towers
 //
@@ -287,12 +287,12 @@ static Pace pace;
 //
 // - Workers push gradients to servers and pull parameters. With synchronous updates, the parameters
 //   are bit-identical to chapter 4's.
-// - One server is a bottleneck. If each host is both worker and server, it moves as much as a
+// - One server is a bottleneck. If each host is both worker and server, it moves as much data as a
 //   device in a ring.
-// - Synchronous training is only as fast as its slowest worker. Asynchronous training is as fast as
-//   all workers together, but each push misses W-1 others on average.
+// - Synchronous training is only as fast as its slowest worker. Asynchronous training uses the full
+//   speed of every worker, but each push misses W-1 others on average.
 // - Staleness turns W small steps into one large step. Asynchronous training failed at the same
-//   rates as synchronous training. With lr/W for each push, we saw no effect of staleness on
+//   rates as synchronous training. When a push counted lr/W, we saw no effect of staleness on
 //   accuracy (ten seeds, LeNet, 16,384 images).
 // - A bound helps if workers are slow now and then. A backup worker helps if one is always slow,
 //   but so does unplugging it.
@@ -301,24 +301,25 @@ static Pace pace;
 //
 // 1. A program with towers is changed from Adam to plain gradient descent. It diverges on 8 GPUs,
 //    although the learning rate was tuned on one GPU. What happened?
-// 2. With two workers and one server, how many times as long does the exchange take as with two
-//    servers? And with four workers and one server, compared with two servers and with four?
-// 3. The mean staleness is W-1. Why is it slightly less in the table? Whose pushes are the stalest?
-// 4. With backup workers, the slow worker's pushes are dropped. What is learned if only the slow
-//    worker has a certain kind of image?
+// 2. With two workers, how much longer does the exchange take with one server than with two? With
+//    four workers, how much longer with one server than with two, and than with four?
+// 3. The mean staleness should be W-1. Why is it slightly less in the table? Whose pushes are the
+//    stalest?
+// 4. With backup workers, the slow worker's pushes are dropped. What does the network learn if only
+//    the slow worker has a certain kind of image?
 //
 // ## Exercises
 //
 // `make exercise-07-1` (which server has which tensors of ResNet-18?) and `make exercise-07-3`
-// (backup workers or SSP?) check your part. Exercises 2 (how much smaller must the learning rate be
-// if pushes are stale?) and 4 (the towers' update on a GPU) are questions on the lab's sheet.
+// (backup workers or SSP?) check your part. Exercises 2 (learning rate and staleness) and 4 (the
+// towers' update on a GPU) are questions on the lab's sheet.
 
 // ## The program
 
 static Prediction ask_how_much_longer(void) {
     return predict_first(
-        "Four workers train together, and one of them takes four times as long for everything as "
-        "each of the others. How many times as long does synchronous training take as "
+        "Four workers train together, and one of them takes four times as long as the "
+        "others for everything. How many times as long does synchronous training take as "
         "asynchronous training, for the same number of images?");
 }
 

@@ -79,7 +79,7 @@ typedef struct Floor {
     const PsLesson *lesson;
     Servers *servers;
     Station stations[MOST_WORKERS];
-    Worker probe; // its parameters are those whose accuracy is taken
+    Worker probe; // pulls the parameters to measure their accuracy
     PsResult result;
 } Floor;
 

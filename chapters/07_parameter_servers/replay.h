@@ -1,4 +1,4 @@
-// replay.h: trains with parameter servers, event by event, as a schedule says. The same
+// replay.h: trains with parameter servers, event by event, following a schedule. The same
 // lesson and schedule give the same bits on every computer with the same kernels.
 #ifndef REPLAY_H
 #define REPLAY_H
@@ -18,9 +18,8 @@ typedef struct PsLesson {
 } PsLesson;
 
 int ps_rows(const PsLesson *lesson, int w); // of shard w of a minibatch
-// Puts shard w of minibatch number `clock` into X and y on the host. The seed determines the order
-// of the images in each epoch. Rows at the end of an epoch that do not fill a minibatch are left
-// out.
+// Puts shard w of minibatch number `clock` into X and y on the host, in the order of the seed and
+// the epoch. Rows at the end of an epoch that do not fill a minibatch are left out.
 void ps_load(const PsLesson *lesson, long clock, int w, Tensor *X, Tensor *y);
 
 // A worker with the rows of its step, on the host.

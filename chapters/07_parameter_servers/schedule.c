@@ -26,7 +26,7 @@ static bool within_bound(long mine, const long steps[], int n, int staleness) {
     return mine - slowest <= staleness;
 }
 
-// A push is dropped if its update has been made. The last of W - backup pushes completes an update.
+// A push is dropped if its update is already done. Push number W - backup completes an update.
 static PushFate fate_in_round(long step, long updates, int taken, int W, int backup) {
     if (step < updates) return PUSH_DROPPED;
     return taken + 1 < W - backup ? PUSH_TAKEN : PUSH_COMPLETES;
@@ -62,7 +62,7 @@ static void happens(World *v, EventKind kind, int w) {
     s->list[s->count++] = (Happening){life->next, kind, w, life->clock, life->computed};
 }
 
-// With backup workers, a worker waits for the update (`clock`) for which it made its last push.
+// With backup workers, a worker waits for the update (`clock`) that its last push was for.
 static bool may_pull(const World *v, const Life *life) {
     long steps[MOST_WORKERS];
     if (v->how.backup > 0) return life->pushes == 0 || life->clock < v->updates;

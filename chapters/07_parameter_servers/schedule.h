@@ -17,9 +17,8 @@ typedef struct Discipline {
     int backup;
 } Discipline;
 
-bool in_rounds(Discipline how); // whether it is synchronous, with or without backup workers
-// "synchronous", "asynchronous", "SSP 3", "1 backup"; free() it.
-char *discipline_name(Discipline how);
+bool in_rounds(Discipline how);        // whether it is synchronous, with or without backup workers
+char *discipline_name(Discipline how); // "synchronous", "SSP 3", "1 backup"; free() it
 
 // How long everything takes, in seconds.
 typedef struct Pace {
@@ -55,13 +54,13 @@ typedef struct Schedule {
 // the last one that the update needs.
 typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
 
-// What a discipline decides. schedule.c has both functions, and in exercise 3 you write them again.
+// What a discipline decides. (In exercise 3 you write your own functions.)
 typedef struct Rules {
     // May a worker that has taken `mine` steps begin another? The n workers, including this one,
     // have taken steps[i].
     bool (*may_begin)(long mine, const long steps[], int n, int staleness);
-    // What happens to a push of step number `step` that arrives after this many updates, and after
-    // this many pushes were taken in the present round? W workers take part.
+    // What happens to a push of step number `step` that arrives after `updates` updates, when
+    // `taken` pushes of the present round have been taken? W workers take part.
     PushFate (*fate)(long step, long updates, int taken, int W, int backup);
 } Rules;
 

@@ -44,11 +44,8 @@ void servers_free(Servers *servers);
 // Worker w sends each server its range of the gradients, then sets its own gradients to zero. The
 // push that completes an update applies it. Enqueued.
 void servers_push(Servers *servers, int w, Worker *worker);
-// Throws the gradients away. Nothing is sent.
-void servers_drop(Servers *servers, Worker *worker);
-// The worker gets all parameters. Enqueued.
-void servers_pull(Servers *servers, Worker *worker);
-// Applies all pushes that wait. Enqueued.
-void servers_update(Servers *servers);
+void servers_drop(Servers *servers, Worker *worker); // throws the gradients away
+void servers_pull(Servers *servers, Worker *worker); // the worker gets all parameters. Enqueued.
+void servers_update(Servers *servers);               // applies all pushes that wait. Enqueued.
 
 #endif

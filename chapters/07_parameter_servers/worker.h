@@ -24,9 +24,8 @@ void worker_free(Worker *worker);
 // device, to worker->grads. The device's step must have begun. Returns the loss; enqueued.
 Tensor *worker_gradients(Worker *worker, Tensor *X, Tensor *y);
 
-// Parameters from which LeNet learns in its first steps, without chapter 4's plateau. They are the
-// numbers of lenet_init(seed), scaled so that values keep their size from layer to layer. (He and
-// others, "Delving deep into rectifiers", ICCV 2015.) free() them.
+// Parameters from which LeNet learns in its first steps, without chapter 4's plateau: lenet_init(),
+// scaled so that values keep their size from layer to layer (He et al., ICCV 2015). free() them.
 float *scaled_params(uint64_t seed);
 
 #endif

@@ -55,11 +55,9 @@ void model_schedule(const Pace *pace, Discipline how, long clocks);
 // ---- checks.c: tables that CHECK() what the text says -------------------------------------------
 // Synchronous steps are bit-identical to chapter 4's on as many devices.
 void show_synchronous(const PsLesson *lesson, int steps);
-// Gradients that are all 1: no parameter is wrong, and no pull from one server is torn. (From all
-// servers together some are.)
+// Gradients that are all 1: no parameter is wrong, and no pull from one server is torn.
 void check_ones(const PsLesson *lesson);
-// An asynchronous training without a schedule.
-void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks);
+void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks); // in threads
 // Four towers beside one, with sum and mean, SGD and Adam.
 void show_towers(const PsLesson *lesson);
 
