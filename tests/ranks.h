@@ -5,7 +5,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "dies.h"
 
 static const char *self; // main() sets it: argv[0]

@@ -1,7 +1,7 @@
 // test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process,
 // PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
 // repository root.
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "chapters/08_many_machines/across_ranks.h"
 #include "chapters/08_many_machines/hierarchical.h"
 #include "ddp_reference.h"

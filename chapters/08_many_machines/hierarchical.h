@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include "common/tensor/tensor.h"
 
-// NULL if it can be done, else why not: it takes as many ranks on each host, and one device in
-// each.
+// NULL if it can be done, else why not: all hosts must have the same number of ranks.
 const char *hierarchical_mistake(void);
 
-// All ranks together, once; frees it.
+// By all ranks, before the first sum and after the last one. hierarchical_begin() die()s if it
+// cannot be done.
 void hierarchical_begin(void);
 void hierarchical_end(void);
 
-// t, on this rank's device, becomes the sum of all ranks' t: the same bits on all, in an order of
-// its own.
+// t, on this rank's device, becomes the sum of all ranks' t: the same bits on all ranks, in another
+// order of additions than the other sums.
 void hierarchical_all_reduce(Tensor *t);
 
 // By the formula: bytes that this rank sends for n floats to ranks on its own host, and to others.

@@ -15,7 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/device/device.h"
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "common/program/table.h"
 #include "chapters/08_many_machines/hierarchical.h"
 

@@ -3,7 +3,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "common/tensor/autograd.h"
 #include "common/tensor/functional.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"

@@ -1,13 +1,14 @@
-// rank_flags.c: see rank_flags.h.
-#include "rank_flags.h"
+// flags.c: see behind.h.
+#include "behind.h"
 
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/program/book.h"
-#include "lr_rules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 // ## Reading them
 
@@ -21,7 +22,6 @@ RankFlags rank_flags = {.network = "lenet",
 static const Flag own_flags[] = {
     {"train", FLAG_ON, &rank_flags.train,
      .help = "the training alone, without the tables before and after it"},
-    {"full", FLAG_ON, &rank_flags.full, .help = "all images and epochs, on any machine"},
     {"seeds", FLAG_INTEGER, &rank_flags.seeds, "N", .help = "train from N seeds each", .least = 1,
      .most = MOST_JOB_SEEDS, .counts = "seeds"},
     {"network", FLAG_CHOICE, &rank_flags.network, "N", .help = "what is trained: lenet or resnet18",
@@ -44,8 +44,6 @@ static const Flag own_flags[] = {
      .help = "milliseconds between two looks at what can be fused"},
     {"hierarchical", FLAG_ON, &rank_flags.hierarchical,
      .help = "sums are made inside each host first, then across"},
-    {"devices-per-rank", FLAG_INTEGER, &rank_flags.devices_per_rank, "D",
-     .help = "each rank has D devices", .least = 1, .most = 16, .otherwise = "1"},
     {"ranks-per-host", FLAG_INTEGER, &rank_flags.ranks_per_host, "R",
      .help = "as if each R ranks were on a host of their own", .least = 1, .most = 1 << 20,
      .otherwise = "as it is"},
@@ -65,7 +63,7 @@ static void check_flags(const Flags *f) {
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
     if (strcmp(f->machine, "none") != 0)
-        die_usage("leave it out: the modelled cluster is Horovod's",
+        die_usage("leave it out",
                   "--machine %s: what ranks do is measured", f->machine);
     if (!(rank_flags.timeout >= 1 && rank_flags.timeout <= MOST_SECONDS))
         die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
@@ -73,7 +71,6 @@ static void check_flags(const Flags *f) {
     if (!(rank_flags.cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
                   (double)rank_flags.cycle);
-    if (f->quick && rank_flags.full) die_usage("give one of them", "--quick and --full");
     fault_of(rank_flags.plant);
 }
 
@@ -105,48 +102,64 @@ Flags read_rank_flags(int argc, char *argv[]) {
 
 // ## The same on all ranks
 
-static void agree_on(const char *what, char *value) {
-    dist_must_agree(what, value);
-    free(value);
+static void add_line(char **text, char *line) {
+    char *longer = xprintf("%s%s\n", *text, line);
+    free(*text);
+    free(line);
+    *text = longer;
 }
 
-static void agree_on_switch(const char *what, bool is_on) {
-    dist_must_agree(what, is_on ? "on" : "off");
+// Ranks that were built from other sources would call other collectives.
+static uint32_t program_checksum(void) {
+    unsigned char bytes[1 << 16];
+    uLong sum = crc32(0, NULL, 0);
+    FILE *program = fopen("/proc/self/exe", "rb");
+    if (!program) return 0;
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, program)) > 0;)
+        sum = crc32(sum, bytes, (uInt)n);
+    fclose(program);
+    return (uint32_t)sum;
 }
 
-static void agree_on_images(const char *set, const Dataset *data) {
-    char *of = xprintf("a %s set of", set), *with = xprintf("a %s set with the checksum", set);
-    agree_on(of, xprintf("%d images", data->count));
-    agree_on(with, xprintf("%08x", dataset_checksum(data)));
-    free(of);
-    free(with);
-}
-
-// (All ranks ask for all of these, whatever they have: each is a collective.)
+// (All ranks ask for all of these, in one collective. Devices of another kind add in another order,
+// so what is computed alike on all ranks would drift apart.)
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
-    dist_must_agree_on_program();
-    dist_must_agree_on_devices();
-    agree_on_switch("--train", rank_flags.train);
-    agree_on_switch("--full", rank_flags.full);
-    agree_on_switch("--no-shuffle", !f->shuffle);
-    agree_on_switch("--hierarchical", rank_flags.hierarchical);
-    dist_must_agree("--network", rank_flags.network);
-    dist_must_agree("--rule", rank_flags.rule);
-    dist_must_agree("--collective", rank_flags.collective);
-    dist_must_agree("--exchange", rank_flags.exchange);
-    dist_must_agree("--checkpoint", f->checkpoint ? "FILE" : "none");
-    dist_must_agree("--resume", f->resume ? "FILE" : "none");
-    agree_on("--batch-size", xprintf("%d", f->batch_size));
-    agree_on("--lr", xshortest(f->lr));
-    agree_on("--epochs", xprintf("%d", f->epochs));
-    agree_on("--steps", xprintf("%d", f->steps));
-    agree_on("--seed", xprintf("%llu", (unsigned long long)f->seed));
-    agree_on("--seeds", xprintf("%d", rank_flags.seeds));
-    agree_on("--bucket", xprintf("%d", rank_flags.bucket));
-    agree_on("--fusion", xprintf("%d", rank_flags.fusion));
-    agree_on("--cycle", xshortest(rank_flags.cycle));
-    agree_on_images("training", train_data);
-    agree_on_images("test", test_data);
+    char *kind = device_kind(dist_device()), *lr = xshortest(f->lr), *text = xstrdup("");
+    add_line(&text, xprintf("a program with the checksum %08x", program_checksum()));
+    add_line(&text, xprintf("a device of the kind %s", kind));
+    add_line(&text, xprintf("--timeout %.9g", (double)rank_flags.timeout));
+    add_line(&text, xprintf("--ranks-per-host %d", rank_flags.ranks_per_host));
+    add_line(&text, xprintf("--train %s", rank_flags.train ? "on" : "off"));
+    add_line(&text, xprintf("--no-shuffle %s", f->shuffle ? "off" : "on"));
+    add_line(&text, xprintf("--hierarchical %s", rank_flags.hierarchical ? "on" : "off"));
+    add_line(&text, xprintf("--network %s", rank_flags.network));
+    add_line(&text, xprintf("--rule %s", rank_flags.rule));
+    add_line(&text, xprintf("--collective %s", rank_flags.collective));
+    add_line(&text, xprintf("--exchange %s", rank_flags.exchange));
+    add_line(&text, xprintf("--checkpoint %s", f->checkpoint ? "FILE" : "none"));
+    add_line(&text, xprintf("--resume %s", f->resume ? "FILE" : "none"));
+    add_line(&text, xprintf("--batch-size %d", f->batch_size));
+    add_line(&text, xprintf("--lr %s", lr));
+    add_line(&text, xprintf("--epochs %d", f->epochs));
+    add_line(&text, xprintf("--steps %d", f->steps));
+    add_line(&text, xprintf("--seed %llu", (unsigned long long)f->seed));
+    add_line(&text, xprintf("--seeds %d", rank_flags.seeds));
+    add_line(&text, xprintf("--bucket %d", rank_flags.bucket));
+    add_line(&text, xprintf("--fusion %d", rank_flags.fusion));
+    add_line(&text, xprintf("--cycle %.9g", (double)rank_flags.cycle));
+    add_line(&text, xprintf("%d training and %d test images", train_data->count, test_data->count));
+    add_line(&text, xprintf("training and test images with the checksums %08x and %08x",
+                            dataset_checksum(train_data), dataset_checksum(test_data)));
+    dist_must_agree(text);
+    free(text);
+    free(kind);
+    free(lr);
+}
+
+void choose_collective(void) {
+    bool is_auto = strcmp(rank_flags.collective, "auto") == 0;
+    if (!is_auto) dist_choose_all_reduce(rank_flags.collective);
+    if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
 }
 
 // ## A training
@@ -154,7 +167,7 @@ void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *
 char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     char *lr = xshortest(f->lr);
     char *text =
-        xprintf("%s, %d images of each device in a step, --lr %s, rule %s, seed %llu, "
+        xprintf("%s, %d images of each rank in a step, --lr %s, rule %s, seed %llu, "
                 "%s images, %d training and %d test images (%08x, %08x)",
                 rank_flags.network, f->batch_size, lr, rank_flags.rule, (unsigned long long)f->seed,
                 f->shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,

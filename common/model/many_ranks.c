@@ -74,7 +74,7 @@ static Message when_full(const NetworkTable *network, const RankStep *rank, doub
     return m;
 }
 
-static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, Fusion f, int *l) {
+static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, SendRule f, int *l) {
     Message m = {layer_bytes(network, *l), ceil(rank->ready[*l] / f.cycle) * f.cycle};
     for (--*l; *l >= 0 && rank->ready[*l] <= m.sent; --*l) {
         double more = layer_bytes(network, *l);
@@ -85,7 +85,7 @@ static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, 
 }
 
 ScaledStep scaled_step(const Machine *machine, const NetworkTable *network, const RankStep *rank,
-                       ExchangeWay way, Fusion fusion, int ranks) {
+                       ExchangeWay way, SendRule fusion, int ranks) {
     ScaledStep step = {0};
     double arrived = 0; // when the message before is there
     for (int l = network->num_layers - 1; l >= 0 && ranks > 1;) {
@@ -100,4 +100,22 @@ ScaledStep scaled_step(const Machine *machine, const NetworkTable *network, cons
     step.seconds = fmax(rank->backward, arrived) + rank->update;
     step.efficiency = rank_seconds(rank) / step.seconds;
     return step;
+}
+
+// ## What was published
+
+static NetworkTable inception_v3_alone(void) { return inception_v3(false); }
+
+const PublishedScaling published_scalings[NUM_PUBLISHED_SCALINGS] = {
+    {inception_v3_alone, 134.4, 2022.6, 1345.8, 0.90},
+    {resnet101, 119.4, 1746.2, 959.6, 0.90},
+    {vgg16, 130.9, 1787.4, 74.7, 0.68},
+};
+
+double published_modelled(const PublishedScaling *published, SendRule rule, int ranks) {
+    const Machine *machine = machine_find("p100-25gbe");
+    NetworkTable network = published->network();
+    RankStep rank = rank_step(machine, &network, PUBLISHED_IMAGES, false);
+    rank = faster_rank(&rank, published->one * rank_seconds(&rank) / PUBLISHED_IMAGES);
+    return scaled_step(machine, &network, &rank, BY_RING, rule, ranks).efficiency;
 }

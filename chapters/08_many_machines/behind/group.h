@@ -1,0 +1,76 @@
+// group.h: what the collectives of chapter 8 know of a group of ranks. Only ranks.c, star.c, nccl.c
+// and this folder include it.
+#ifndef GROUP_H
+#define GROUP_H
+
+#include <mpi.h>
+
+#include "chapters/08_many_machines/ranks.h"
+
+struct ProcessGroup {
+    MPI_Comm comm; // MPI_COMM_NULL: a rank alone, which sends nothing
+    int id;        // 0 for all ranks, then in the order of dist_new_group()
+    long number;   // of its last collective
+    int rank, size;
+    int *world_rank; // of each of its ranks
+    void *nccl;      // its communicator; NULL: not opened yet
+    float *place;    // where what arrives is kept
+    size_t place_floats;
+};
+
+// One collective, as the thread that communicates gets it: `data` has n floats in host memory.
+typedef struct Exchange {
+    ProcessGroup *group;
+    float *data;
+    size_t n;
+    int root;
+    int tag;               // of its messages
+    const void *mine;      // of gather_bytes: n bytes,
+    void *all;             // of each rank
+} Exchange;
+typedef void Collective(Exchange *x);
+
+// star.c
+Collective all_reduce_star;
+// Start a message of n floats, or of bytes. `request` must be given to finish_messages().
+void start_send(Exchange *x, const void *data, size_t bytes, int to);
+void start_receive(Exchange *x, void *data, size_t bytes, int from);
+void start_mpi_sum(Exchange *x, float *data, int n);
+// Waits until all messages that were started have arrived.
+void finish_messages(void);
+void send_floats(Exchange *x, const float *data, size_t n, int to);
+void receive_floats(Exchange *x, float *data, size_t n, int from);
+void add_floats(float *restrict sum, const float *restrict x, size_t n);
+float *place_for(ProcessGroup *g, size_t floats); // room for what arrives
+// die()s with MPI's own words if status is an error.
+void mpi_check(int status, const char *what);
+
+// collectives.c
+Collective all_reduce_sharded, all_reduce_ring, all_reduce_tree, all_reduce_mpi, broadcast_tree,
+    reduce_scatter_ring, all_gather_ring, gather_bytes;
+
+// process_group.c
+ProcessGroup *group_or_all(const ProcessGroup *group);
+ProcessGroup *group_of(MPI_Comm comm, int id);
+void group_free(ProcessGroup *group);
+void count_traffic(const ProcessGroup *g, int to, size_t bytes);
+void group_gather(const char *what, const ProcessGroup *group, const void *mine, size_t bytes,
+                  void *all);
+// The texts of all ranks, for free_texts().
+char **gather_texts(const char *mine);
+void free_texts(char **texts);
+// Finds out whether all ranks can use NCCL. By all ranks.
+void find_nccl(bool shares_gpu);
+// For the watch, a collective begins, and is over. These two are enqueued on the communication
+// queue.
+void enqueue_enter(ProcessGroup *g, const char *what);
+void enqueue_leave(void);
+
+// nccl.c
+const char *nccl_obstacle(void); // why this rank cannot use NCCL; NULL if it can
+typedef int NcclCollective(ProcessGroup *g, float *data, size_t n, int root, void *stream);
+NcclCollective nccl_all_reduce, nccl_broadcast, nccl_reduce_scatter, nccl_all_gather;
+void behind_an_event(const char *what, NcclCollective *call, ProcessGroup *g, Tensor *t, int root);
+void nccl_close(ProcessGroup *g);
+
+#endif

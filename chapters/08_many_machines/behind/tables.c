@@ -1,0 +1,201 @@
+// tables.c: what is compared over the ranks, as tables; see behind.h.
+#include "behind.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/statistics.h"
+#include "common/program/book.h"
+#include "common/program/plot.h"
+#include "common/program/say.h"
+#include "common/program/table.h"
+#include "common/tensor/autograd.h"
+#include "common/tensor/random.h"
+#include "chapters/08_many_machines/hierarchical.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ## Ways to sum
+
+enum { NUMBERS = 129068 }; // as many as LeNet has parameters
+
+// What rank r has.
+static Tensor *vector_of(Device *device, int r) {
+    Tensor *t = tensor_new(device, NUMBERS);
+    float *values = xmalloc(sizeof *values * NUMBERS);
+    fill_normal(values, NUMBERS, 1, 8, (uint32_t)r);
+    tensor_write(t, values);
+    free(values);
+    return t;
+}
+
+// The sum of the k vectors, by k devices of this process and chapter 2's algorithm.
+static float *sum_in_one_process(const char *algorithm, int k) {
+    Tensor *data[MAX_COMPUTING];
+    choose_allreduce(algorithm);
+    for (int r = 0; r < k; r++) {
+        begin_step(try_gpu(r));
+        data[r] = vector_of(try_gpu(r), r);
+    }
+    allreduce(data, k);
+    float *sum = tensor_values(data[0]);
+    for (int r = 0; r < k; r++) tensor_free(data[r]);
+    return sum;
+}
+
+// Rank 0 compares.
+static const char *compare_bits(const char *name, const Tensor *mine) {
+    int k = dist_get_world_size();
+    if (k > MAX_COMPUTING || dist_get_rank() != 0) return "not compared";
+    float *sum = tensor_values(mine), *expected = sum_in_one_process(name, k);
+    bool same = memcmp(sum, expected, sizeof *sum * NUMBERS) == 0;
+    free(sum);
+    free(expected);
+    CHECK(same, "k ranks add up in the order of k devices in one process");
+    return "the same";
+}
+
+static void add_sum(Table *t, const Allreduce *algorithm) {
+    int size = dist_get_world_size();
+    double *all = xmalloc(sizeof *all * 2 * (size_t)size), most = 0;
+    Tensor *mine = vector_of(dist_device(), dist_get_rank());
+    dist_choose_all_reduce(algorithm->name);
+    dist_note("the table of sums, %s", algorithm->name);
+    dist_reset_traffic();
+    dist_all_reduce(NULL, mine);
+    DistTraffic sent = dist_traffic();
+    dist_gather(NULL, (double[]){(double)sent.bytes, (double)sent.messages}, 2, all);
+    for (int r = 0; r < size; r++) {
+        if (r > 0) most = fmax(most, all[2 * r]);
+        CHECK(all[2 * r] == (double)allreduce_bytes(algorithm, NUMBERS, size, r).sent,
+              "bytes are those of chapter 2's formula");
+    }
+    table_text(t, "%s", algorithm->name);
+    table_numbers(t, all[0], most, all[1]);
+    table_text(t, "%s", compare_bits(algorithm->name, mine));
+    tensor_free(mine);
+    free(all);
+}
+
+void show_collectives(void) {
+    const char *before = dist_chosen_all_reduce();
+    say("\nSums of %d numbers over %d ranks: what rank 0 sends, the most that another sends, and "
+        "the bits of one process with %d devices",
+        NUMBERS, dist_get_world_size(), dist_get_world_size());
+    Table t = TABLE(NULL, WORDS("sum", 8), WHOLE("bytes", .width = 11), WHOLE("most", .width = 11),
+                    WHOLE("messages"), WORDS("bits", 12));
+    for (int a = 0; a < NUM_ALLREDUCES; a++) add_sum(&t, &allreduces[a]);
+    dist_choose_all_reduce(before);
+}
+
+// ## Ways for gradients to travel
+
+typedef struct Travel {
+    const char *title;
+    RankNetOptions net;
+} Travel;
+
+static const Travel travels[] = {
+    {"each gradient alone", {.exchange = EXCHANGE_TENSORS}},
+    {"DDP, buckets of 64 KiB", {.exchange = EXCHANGE_BUCKETS, .ddp = {.bucket_bytes = 64 << 10}}},
+    {"DDP, one bucket", {.exchange = EXCHANGE_BUCKETS, .ddp = {.bucket_bytes = ONE_BUCKET}}},
+    {"fusion, 128 MiB, 5 ms",
+     {.exchange = EXCHANGE_FUSION, .fusion = {.threshold = FUSION_THRESHOLD, .cycle = 5e-3}}},
+    {"one bucket, hosts first",
+     {.exchange = EXCHANGE_BUCKETS, .ddp = {.bucket_bytes = ONE_BUCKET}, .hosts_first = true}},
+};
+enum { NUM_TRAVELS = sizeof travels / sizeof travels[0], STEPS = 20 };
+
+// The star, the sharded sum and the tree add a number in one order, wherever in a vector it is.
+static bool order_is_by_rank(const RankNetOptions *net) {
+    return dist_order_is_fixed() && strcmp(dist_chosen_all_reduce(), "ring") != 0 &&
+           !net->hosts_first;
+}
+
+// (What MPI and NCCL send is not counted.)
+static uint32_t add_travel(Table *t, const Travel *travel, const RankLesson *lesson,
+                           uint32_t first) {
+    RankLesson l = *lesson;
+    l.net = travel->net;
+    l.steps = STEPS;
+    l.epochs = 1 << 20; // STEPS is less
+    l.quiet = true;
+    l.checkpoint = l.resume = NULL;
+    RankResult r = train_on_ranks(&l);
+    double each = dist_order_is_fixed() ? 1.0 / STEPS : NAN;
+    if (first == 0) first = r.checksum;
+    table_text(t, "%s", travel->title);
+    table_numbers(t, (double)r.traffic.messages * each, floor((double)r.traffic.bytes * each),
+                  floor((double)r.traffic.bytes_to_hosts * each));
+    table_text(t, "%08x", r.checksum);
+    CHECK(!order_is_by_rank(&travel->net) || r.checksum == first,
+          "how gradients travel changes no bit of their sums");
+    return first;
+}
+
+void show_exchanges(const RankLesson *lesson) {
+    int size = dist_get_world_size();
+    bool pretend = dist_num_hosts() == 1 && size >= 4 && size % 2 == 0;
+    uint32_t first = 0;
+    if (size == 1) return;
+    if (pretend) dist_pretend_hosts(size / 2);
+    say("\nA step's messages and bytes of rank 0%s; the parameters after %d steps",
+        pretend ? ", as if each half of the ranks had a host" : "", STEPS);
+    Table t = TABLE(NULL, WORDS("", 24), FIXED("messages", 1), WHOLE("bytes", .width = 11),
+                    WHOLE("to other hosts", .width = 11), WORDS("parameters", 8));
+    for (int w = 0; w < NUM_TRAVELS; w++)
+        if (!travels[w].net.hosts_first || !hierarchical_mistake())
+            first = add_travel(&t, &travels[w], lesson, first);
+    if (pretend) dist_pretend_hosts(0);
+}
+
+// ## Larger minibatches
+
+// The seeds of one minibatch and rule. With the base minibatch all rules are the same.
+static int accuracies_of(const RuleJob jobs[], const RuleResult results[], int n, int times,
+                         LrRule rule, double accuracy[MOST_JOB_SEEDS], int *first) {
+    int seeds = 0;
+    for (int j = n - 1; j >= 0; j--)
+        if (jobs[j].times == times && jobs[j].rule == rule) {
+            accuracy[seeds++] = results[j].accuracy;
+            *first = j;
+        }
+    return seeds;
+}
+
+static void write_rule(FILE *csv, int batch, const char *rule, const double accuracy[], int seeds) {
+    fprintf(csv, "%d,%s,%.6g,%.6g,%.6g,%d\n", batch, rule, mean(accuracy, seeds),
+            minimum(accuracy, seeds), maximum(accuracy, seeds), seeds);
+}
+
+static void add_rule(Table *t, FILE *csv, const RuleJob jobs[], const RuleResult results[], int n,
+                     int times, LrRule rule) {
+    double accuracy[MOST_JOB_SEEDS];
+    int first = 0, seeds = accuracies_of(jobs, results, n, times, rule, accuracy, &first);
+    int batch = jobs[first].base_batch * times;
+    table_numbers(t, batch, results[first].updates);
+    table_text(t, "%s", times == 1 ? "(all the same)" : lr_rule_names[rule]);
+    table_numbers(t, results[first].last_lr, mean(accuracy, seeds), minimum(accuracy, seeds),
+                  maximum(accuracy, seeds));
+    for (LrRule r = rule; csv && r < (times == 1 ? NUM_LR_RULES : rule + 1); r++)
+        write_rule(csv, batch, lr_rule_names[r], accuracy, seeds);
+}
+
+void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) {
+    const char *csv = book_csv("_lr_rules.csv"), *png = book_output("_lr_rules.png");
+    OutputFile out = output_open(csv);
+    fprintf(out.stream, "batch,rule,accuracy,lowest,highest,seeds\n");
+    {
+        Table t = TABLE(NULL, WHOLE("minibatch"), WHOLE("updates"), WORDS("rule", 19),
+                        DIGITS("last lr", 3), FIXED("accuracy", 3), FIXED("lowest", 3),
+                        FIXED("highest", 3));
+        add_rule(&t, out.stream, jobs, results, n, 1, RULE_NONE);
+        for (int times = 4; times <= 16; times *= 4)
+            for (LrRule rule = 0; rule < NUM_LR_RULES; rule++)
+                add_rule(&t, out.stream, jobs, results, n, times, rule);
+    }
+    output_close(&out);
+    plot_draw(png, "lr_rules.gp", csv);
+}

@@ -1,0 +1,235 @@
+// ranks.c: see ranks.h. How a process finds the others, and which device it uses. What ranks do
+// together is in star.c, nccl.c and behind/.
+#include "ranks.h"
+
+#include "common/base/platform.h"
+#include "common/base/error.h"
+#include "behind/group.h"
+#include "behind/launch.h"
+#include "behind/watch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct {
+    ProcessGroup *all;      // NULL: not initialized
+    MPI_Comm host, watched; // of the ranks on this host; for the watch
+    Launch launch;
+    char **host_names; // of each rank; NULL: not yet known
+    int *host_numbers; // of each rank
+    int host_leader;   // the first rank on this host
+    int num_hosts, local_rank, local_size;
+    const char *why; // this device
+    Device *device;
+} world;
+
+ProcessGroup *group_or_all(const ProcessGroup *group) {
+    CHECK(world.all, "dist_init_process_group() comes first");
+    return group ? (ProcessGroup *)group : world.all;
+}
+
+bool dist_is_mpi_available(void) { return MPI_VERSION > 0; } // else: behind/without/mpi.h
+bool dist_is_initialized(void) { return world.all; }
+int dist_get_rank(void) { return group_or_all(NULL)->rank; }
+int dist_get_world_size(void) { return group_or_all(NULL)->size; }
+int dist_local_rank(void) { return world.local_rank; }
+int dist_local_size(void) { return world.local_size; }
+Device *dist_device(void) { return world.device; }
+int dist_num_hosts(void) { return world.num_hosts; }
+int dist_host_of(int rank) { return world.host_numbers ? world.host_numbers[rank] : 0; }
+const char *dist_host_name(int rank) {
+    return world.host_names ? world.host_names[rank] : "its host";
+}
+
+bool dist_hosts_are_equal(void) {
+    int ranks_of_0 = 0, same = 0;
+    for (int r = 0; r < world.all->size; r++) ranks_of_0 += world.host_numbers[r] == 0;
+    for (int h = 0; h < world.num_hosts; h++) {
+        int ranks = 0;
+        for (int r = 0; r < world.all->size; r++) ranks += world.host_numbers[r] == h;
+        same += ranks == ranks_of_0;
+    }
+    return same == world.num_hosts;
+}
+
+// ## Finding the others
+
+void dist_before_flags(void) {
+    const double UNTIL_RANK_0_HAS_ENDED = 3;
+    world.launch = launch_read();
+    if (world.launch.rank == 0) return;
+    if (!freopen("/dev/null", "w", stdout)) die("is there no /dev?", "cannot open /dev/null");
+    let_another_speak(UNTIL_RANK_0_HAS_ENDED);
+}
+
+// MPI_Init() waits for a rank that never starts for as long as the launcher lets it. This thread
+// does not.
+static void *give_up_waiting(void *timeout) {
+    double seconds = *(double *)timeout;
+    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)}, NULL);
+    die("a rank has not started, or hosts cannot reach each other; a larger --timeout waits longer",
+        "not all ranks have come together within %g s", seconds);
+}
+
+// Two threads use MPI, one that communicates and one that watches. Its answer to an error is to end
+// the job with a page of text, so we ask it to return errors (mpi_check).
+static void start_mpi(void) {
+    int provided;
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); // a container without /sys is no error
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+        die("try mpirun -np 1 true", "MPI_Init_thread() failed");
+    if (provided < MPI_THREAD_MULTIPLE)
+        die("install an MPI that was built with threads (Debian: openmpi-bin)",
+            "this MPI does not let two threads call it at once (MPI_THREAD_MULTIPLE)");
+}
+
+// The communicator MPI_COMM_WORLD has all ranks. `host` gets the ranks that share this host's
+// memory: its rank is the local rank.
+static void find_the_others(void) {
+    int local_rank, local_size;
+    start_mpi();
+    world.all = group_of(MPI_COMM_WORLD, 0);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &world.host);
+    MPI_Comm_rank(world.host, &local_rank);
+    MPI_Comm_size(world.host, &local_size);
+    world.local_rank = local_rank;
+    world.local_size = local_size;
+    world.host_leader = world.all->rank;
+    MPI_Bcast(&world.host_leader, 1, MPI_INT, 0, world.host);
+    MPI_Comm_dup(MPI_COMM_WORLD, &world.watched);
+}
+
+// A process that was started by hand does without MPI, which would want a network and files.
+static void be_alone(void) {
+    launch_check(&world.launch, 1);
+    world.all = group_of(MPI_COMM_NULL, 0);
+    world.host = world.watched = MPI_COMM_NULL;
+    world.local_size = 1;
+}
+
+static void meet(double timeout) {
+    static char me[32];
+    static double patience;
+    pthread_t impatient;
+    patience = timeout;
+    launch_have_witness(&world.launch);
+    if (pthread_create(&impatient, NULL, give_up_waiting, &patience) != 0)
+        die("raise `ulimit -u`", "cannot start the thread that waits for other ranks");
+    if (world.launch.by_mpi)
+        find_the_others();
+    else
+        be_alone();
+    pthread_cancel(impatient);
+    pthread_join(impatient, NULL);
+    launch_check(&world.launch, world.all->size);
+    snprintf(me, sizeof me, "rank %d", world.all->rank);
+    if (world.all->size > 1) speak_as(me);
+}
+
+// ## Its device
+
+// Rank number l of this host takes GPU l. If the launcher shows each rank its own GPU
+// (CUDA_VISIBLE_DEVICES), that is the first one. Returns whether ranks share a GPU.
+static bool open_device(void) {
+    int gpus = num_gpus(), gpu = world.local_rank;
+    world.why = gpus == 0 ? "CPU devices, which share the cores" : "GPU number = local rank";
+    if (gpus > 0 && gpus < world.local_size && getenv("CUDA_VISIBLE_DEVICES")) {
+        world.why = "CUDA_VISIBLE_DEVICES shows each rank its own GPU";
+        gpu = 0;
+    } else if (gpus > 0 && gpus < world.local_size) {
+        world.why = "fewer GPUs than ranks, which share them";
+        gpu %= gpus;
+    }
+    world.device = try_gpu(gpus > 0 ? gpu : 0);
+    return gpus > 0 && gpus < world.local_size && !getenv("CUDA_VISIBLE_DEVICES");
+}
+
+// Two ranks share cores if both may run on one of them. (mpirun may have bound each rank to cores.)
+static int threads_of_this_rank(void) {
+    cpu_set_t mine, both, *all = xmalloc(sizeof *all * (size_t)world.local_size);
+    CPU_ZERO(&mine);
+    sched_getaffinity(0, sizeof mine, &mine);
+    all[0] = mine;
+    if (world.local_size > 1)
+        MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, world.host);
+    int sharing = 0;
+    for (int r = 0; r < world.local_size; r++) {
+        CPU_AND(&both, &mine, &all[r]);
+        sharing += CPU_COUNT(&both) > 0;
+    }
+    free(all);
+    int threads = num_threads() / (sharing > 0 ? sharing : 1);
+    return threads > 0 ? threads : 1;
+}
+
+// ## Hosts
+
+// All ranks know the first rank of every other one's host: with that, hosts are numbered.
+void dist_pretend_hosts(int ranks_per_host) {
+    int size = world.all->size, me = world.all->rank;
+    double first = ranks_per_host > 0 ? me - me % ranks_per_host : world.host_leader;
+    double *firsts = xmalloc(sizeof *firsts * (size_t)size);
+    int *numbers = xmalloc(sizeof *numbers * (size_t)size);
+    dist_gather(NULL, &first, 1, firsts);
+    world.num_hosts = world.local_rank = world.local_size = 0;
+    for (int r = 0; r < size; r++) {
+        numbers[r] = (int)firsts[r] == r ? world.num_hosts++ : numbers[(int)firsts[r]];
+        world.local_rank += firsts[r] == first && r < me;
+        world.local_size += firsts[r] == first;
+    }
+    free(firsts);
+    free(world.host_numbers);
+    world.host_numbers = numbers;
+}
+
+// ## From begin to end
+
+void dist_init_process_group(DistOptions options) {
+    char name[256];
+    double timeout = options.timeout > 0 ? options.timeout : 60;
+    CHECK(!world.all, "one process group is initialized at a time");
+    if (!world.launch.size) world.launch = launch_read();
+    meet(timeout);
+    set_num_threads(options.threads > 0 ? options.threads : threads_of_this_rank());
+    bool shares_gpu = open_device();
+    share_cores(&world.device, 1);
+    launch_host_name(name, sizeof name);
+    world.host_names = gather_texts(name);
+    watch_start(world.watched, (const char *const *)world.host_names, timeout);
+    find_nccl(shares_gpu);
+    dist_pretend_hosts(options.ranks_per_host);
+}
+
+void dist_destroy_process_group(void) {
+    bool alone = world.all->comm == MPI_COMM_NULL;
+    dist_barrier(NULL);
+    synchronize_all();
+    nccl_close(world.all);
+    watch_stop();
+    free_texts(world.host_names);
+    free(world.host_numbers);
+    group_free(world.all);
+    if (!alone) MPI_Finalize();
+    launch_dismiss_witness();
+    speak_as(NULL);
+    memset(&world, 0, sizeof world);
+}
+
+void dist_print_ranks(void) {
+    int size = world.all->size, threads = num_threads();
+    char *mine = xprintf("local rank %d, %s, %d thread%s", world.local_rank,
+                         device_name(world.device), threads, threads == 1 ? "" : "s");
+    char **of = gather_texts(mine);
+    printf("%d rank%s on %d host%s, started by %s\n", size, size == 1 ? "" : "s", world.num_hosts,
+           world.num_hosts == 1 ? "" : "s", world.launch.by     ? world.launch.by
+           : MPI_VERSION > 0 ? "hand"
+                             : "hand (built without MPI: make setup)");
+    for (int r = 0; r < size; r++) printf("  rank %d on %s: %s\n", r, world.host_names[r], of[r]);
+    printf("  (%s)\n", world.why);
+    free_texts(of);
+    free(mine);
+}

@@ -1,0 +1,57 @@
+// step.h: a network that all ranks train together, each with rows of its own.
+#ifndef STEP_H
+#define STEP_H
+
+#include "chapters/06_data_parallel_and_ddp/ddp.h"
+#include "fusion.h"
+#include "ranks.h"
+
+// How gradients travel.
+typedef enum {
+    EXCHANGE_TENSORS, // each as soon as it is final: a message for each
+    EXCHANGE_FUSION,  // Horovod's tensor fusion (fusion.h)
+    EXCHANGE_BUCKETS, // DDP's buckets (chapter 6)
+    NUM_EXCHANGES
+} ExchangeKind;
+extern const char *const exchange_names[NUM_EXCHANGES]; // "tensors", "fusion", "buckets"
+ExchangeKind exchange_named(const char *name);          // die()s if there is none
+
+typedef struct RankNetOptions {
+    ExchangeKind exchange;
+    FusionOptions fusion; // of EXCHANGE_FUSION,
+    DdpOptions ddp;       // of EXCHANGE_BUCKETS
+    bool hosts_first;     // sums go inside hosts first; not with EXCHANGE_FUSION
+} RankNetOptions;
+
+typedef struct RankNet {
+    Module *net;
+    RankNetOptions options;
+    Ddp *ddp;       // NULL with EXCHANGE_FUSION
+    Fusion *fusion; // NULL without
+    long steps;     // made
+} RankNet;
+
+// Places the network on this rank's device and gives all ranks the parameters and buffers of rank
+// 0. The network must be initialize()d and outlive it. For rank_net_free(). By all ranks.
+RankNet *rank_net_new(Module *net, RankNetOptions options);
+void rank_net_free(RankNet *n);
+
+// All ranks get what rank 0 has: its parameters and buffers, or its buffers alone. (Buffers are
+// batch norm's running statistics. Between two steps each rank's have seen its own rows only, so
+// share them before the network is evaluated, saved or compared.)
+void broadcast_from_rank_0(RankNet *n);
+void broadcast_buffers(RankNet *n);
+
+// One step. X (n,1,28,28) and y (n) are this rank's rows, on its device, whose step has begun
+// (begin_step()); rows_of_all is the number of rows of all ranks. *loss (1) is summed over this
+// rank's rows. Enqueued; with EXCHANGE_FUSION the host waits for the exchange.
+void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, Tensor **loss);
+
+// A checksum of all parameters and buffers of this rank. Waits.
+uint32_t rank_net_checksum(const RankNet *n);
+
+// From now on chapter 2's allreduce() sums over the devices of this process alone again, by the
+// algorithm of that name.
+void sum_in_this_process(const char *algorithm);
+
+#endif
