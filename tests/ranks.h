@@ -1,7 +1,7 @@
 // ranks.h: for tests of several processes. Run by hand such a test starts itself as so many ranks,
-// one case at a time: the same program with --case NAME DEVICES.
-#ifndef RANKS_H
-#define RANKS_H
+// one case at a time: the same program with --case NAME.
+#ifndef TESTS_OF_RANKS_H
+#define TESTS_OF_RANKS_H
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
@@ -12,34 +12,12 @@ static const char *self; // main() sets it: argv[0]
 
 // ---- in a rank ---------------------------------------------------------------------------------
 
-typedef struct RankCase {
-    const char *name;
-    void (*run)(int devices);
-} RankCase;
-
-// What device number d has at first: whole numbers, so that sums are exact in any order, or any
+// What rank number d has at first: whole numbers, so that sums are exact in any order, or any
 // numbers.
 static inline float device_value(int d, int i, bool whole) {
     uint32_t bits = (uint32_t)(d + 1) * 2654435761u ^ (uint32_t)(i + 7) * 40503u * 65537u;
     int number = (int)(bits >> 8 & 1023) - 512;
     return whole ? (float)number : (float)number * 0.37f / (float)(1 + (bits & 255));
-}
-
-static inline int run_case_on(BackendChoice backend, const RankCase cases[], int n,
-                              const char *name, int devices) {
-    set_program_name("test");
-    devices_init(backend, 1);
-    for (int c = 0; c < n; c++)
-        if (strcmp(cases[c].name, name) == 0) {
-            cases[c].run(devices);
-            devices_close();
-            return 0;
-        }
-    return 99;
-}
-
-static inline int run_case(const RankCase cases[], int n, const char *name, int devices) {
-    return run_case_on(BACKEND_CPU, cases, n, name, devices);
 }
 
 // ---- who starts them ---------------------------------------------------------------------------
@@ -76,12 +54,11 @@ static inline int times_said(const char *words) {
 }
 
 // A case as so many ranks; 0: alone, without a launcher. Nothing takes longer than this.
-static inline int ranks_run(const char *before, int ranks, const char *name, int devices) {
+static inline int ranks_run(const char *before, int ranks, const char *name) {
     char launcher[64] = "";
     if (ranks > 0) snprintf(launcher, sizeof launcher, "sh .make/ranks.sh %d ", ranks);
-    char *command =
-        xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 100 %s%s --case %s %d 2>&1 </dev/null", before,
-                launcher, self, name, devices);
+    char *command = xprintf(RANKS_ENVIRONMENT "%s timeout -k 1 100 %s%s --case %s 2>&1 </dev/null",
+                            before, launcher, self, name);
     int status = output_of(command);
     free(command);
     return status;
@@ -92,26 +69,19 @@ static inline bool there_are_ranks(void) {
 }
 
 // (Without MPI tests of ranks are left out.)
-static inline void passes_with(const char *before, const char *name, int ranks, int devices) {
+static inline void passes_with(const char *before, const char *name, int ranks) {
     if (ranks > 0 && !there_are_ranks()) skip("no MPI");
-    int status = ranks_run(before, ranks, name, devices);
-    if (status != 0)
-        fail_msg("%s: status %d of %d ranks of %d devices: %s", name, status, ranks, devices, said);
+    int status = ranks_run(before, ranks, name);
+    if (status != 0) fail_msg("%s: status %d of %d ranks: %s", name, status, ranks, said);
 }
 
-static inline void passes(const char *name, int ranks, int devices) {
-    passes_with("", name, ranks, devices);
-}
+static inline void passes(const char *name, int ranks) { passes_with("", name, ranks); }
 
-static inline void all_pass(const char *name, int most, int devices) {
-    for (int ranks = 1; ranks <= most; ranks++) passes(name, ranks, devices);
-}
-
-// The job ends in time, not with status 0, says this, and nobody goes on.
-static inline void fails_with(const char *before, const char *name, int ranks, int devices,
-                              double most, const char *words) {
+// The job ends in time, not with status 0, says this, and no rank goes on.
+static inline void fails_with(const char *before, const char *name, int ranks, double most,
+                              const char *words) {
     if (ranks > 0 && !there_are_ranks()) skip("no MPI");
-    int status = ranks_run(before, ranks, name, devices);
+    int status = ranks_run(before, ranks, name);
     if (status == 0 || status == 124 || !(seconds < most) || !strstr(said, words) ||
         strstr(said, "went on"))
         fail_msg("%s: status %d after %.1f s, and not '%s': %s", name, status, seconds, words,

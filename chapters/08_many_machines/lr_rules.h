@@ -38,8 +38,7 @@ typedef struct RuleResult {
 } RuleResult;
 
 // For each seed one job with the base minibatch, for which all rules are the same, then each rule
-// with 4 and with 16 times the minibatch. `images`: how many each trains on, at most. Returns how
-// many jobs there are.
+// with 4 and with 16 times the minibatch, all on `images` images. Returns how many jobs there are.
 enum { MOST_RULE_JOBS = 27, MOST_JOB_SEEDS = 3 };
 int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int images,
               RuleJob jobs[MOST_RULE_JOBS]);
