@@ -45,7 +45,11 @@ static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
     RuleResult results[MOST_RULE_JOBS];
     int n = rule_jobs(RULES_SGD, flags.seed, rank_flags.seeds, train_data->count / 4, jobs);
-    if (jobs[0].images < jobs[n - 1].base_batch * jobs[n - 1].times) return;
+    int most = jobs[n - 1].base_batch * jobs[n - 1].times;
+    if (jobs[0].images < most) {
+        say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
+        return;
+    }
     dist_wait_patiently(true);
     deal_rule_jobs(jobs, results, n, train_data, test_data);
     dist_wait_patiently(false);

@@ -57,13 +57,12 @@ static const Flag own_flags[] = {
 
 static void check_flags(const Flags *f) {
     const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
-    if (f->backend == BACKEND_MODEL)
-        die_usage("auto, cpu or cuda", "--backend model: ranks exchange values");
     if (exchange_named(rank_flags.exchange) == EXCHANGE_FUSION && rank_flags.hierarchical)
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
-    if (strcmp(f->machine, "none") != 0)
-        die_usage("leave it out",
+    bool modelled = f->backend == BACKEND_MODEL;
+    if (strcmp(f->machine, modelled ? "p100-25gbe" : "none") != 0)
+        die_usage("--backend model --machine p100-25gbe prints the modelled efficiencies alone",
                   "--machine %s: what ranks do is measured", f->machine);
     if (!(rank_flags.timeout >= 1 && rank_flags.timeout <= MOST_SECONDS))
         die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
