@@ -7,7 +7,7 @@
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
-#include "chapters/08_many_machines/accumulate.h"
+#include "chapters/08_many_machines/step.h"
 #include "chapters/08_many_machines/lr_rules.h"
 #include "cases.h"
 

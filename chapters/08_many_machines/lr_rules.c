@@ -7,7 +7,7 @@
 #include "common/tensor/autograd.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
-#include "accumulate.h"
+#include "step.h"
 #include "ranks.h"
 
 #include <math.h>

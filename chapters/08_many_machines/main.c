@@ -1,12 +1,144 @@
 // main.c: the story of chapter 8. README.md says how to run it and what to read.
 #include "common/book.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
-#include "accumulate.h"
 #include "behind/behind.h"
 
 static Flags flags;
 static Dataset *train_data, *test_data;
 static RankLesson lesson;
+
+// ## Ranks
+//
+// So far, one program has had k devices. A machine has at most eight or sixteen of them, so anyone
+// who wants more needs several machines, and a program runs on only one. The solution is old: start
+// the same program many times, on all machines, and let the copies send each other messages. Each
+// copy is a *rank*, and knows three numbers:
+//
+// | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
+// |:-------------|:--------------------------------------|:-----------------------------|:----------------|
+// | *world size* | how many ranks there are, W           | `OMPI_COMM_WORLD_SIZE`       | `WORLD_SIZE`    |
+// | *rank*       | which of them this is, 0 to W-1       | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
+// | *local rank* | which of those on its machine this is | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
+//
+// A *launcher* starts the ranks and helps them to find each other, which is called *rendezvous*.
+// These two lines start two ranks on each of two machines, the first one in C, the second in
+// PyTorch:
+//
+//     mpirun -np 4 -H one:2,two:2 build/08_many_machines
+//     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 train.py
+//
+// `mpirun` is started once and reaches the other machine by ssh. `torchrun` has to be started on
+// each machine, and the ranks meet at the *endpoint*, a port on one of them. In C, `MPI_Init()`
+// returns when all ranks have met:
+//
+// ranks.c:find_the_others
+//
+// Which device does a rank use? The local rank tells it: local rank 2 takes GPU 2 of its machine.
+// The rank would not do, because rank 5 may be on a machine with four GPUs.
+//
+// ranks.c:open_device
+//
+// On a cluster, Slurm decides who gets which machines. Its `srun` starts the ranks, too, and they
+// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But Debian's
+// and Ubuntu's `slurm-wlm` no longer support PMIx, and this is [what users of llm.c
+// meet](https://github.com/karpathy/llm.c/issues/632): each process believes that it is alone. (Ours
+// compares its world with the number that Slurm says, and refuses to start.) Without PMIx, let
+// `mpirun` start the ranks from the batch script, because it asks Slurm for the machines. That is
+// what [`job.sbatch`](job.sbatch) does. llm.c can also do without MPI: its ranks then find each
+// other through a file in a shared folder or a TCP port.
+//
+// All ranks do the same. Only rank 0 prints:
+//
+// ranks.c:dist_print_ranks
+
+// ## A sum between two processes
+//
+// Ranks share no memory. All that they have is messages:
+//
+// star.c:start_send
+//
+// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once, and `finish_messages()` then asks
+// `MPI_Test()` until the message has arrived. (`MPI_Send()` and `MPI_Recv()` would wait by
+// themselves, but keep a core busy meanwhile, which ranks on a few shared cores need to compute.)
+//
+// star.c:send_floats
+//
+// A *collective* is a function that all ranks call, and in which they send such messages. Here is
+// the simplest sum, chapter 2's star. There, the host enqueued the work of all devices. Here, each
+// rank does its own part, and all it knows of the others is what they send:
+//
+// star.c:all_reduce_star
+//
+// With two ranks these are two messages: rank 1 sends its vector, and gets the sum. The other
+// algorithms of chapter 2 work the same way. All of them add in the same order as in one process, so
+// four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own, which may be
+// faster and promises no order.)
+//
+// main.c:ask_about_the_star
+//
+// behind/tables.c:show_collectives
+//
+// Everything goes through rank 0 of the star, three vectors in one direction alone. In the sharded
+// sum and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$.
+//
+// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI then carries only an
+// id that lets NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it takes its place
+// behind an event, as in chapter 6:
+//
+// nccl.c:behind_an_event
+//
+// nccl.c:nccl_all_reduce
+
+static Prediction ask_about_the_star(void) {
+    return predict_first("Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
+                         "numbers of 4 bytes. How many bytes does rank 0 send?");
+}
+
+static void sum_a_vector(void) {
+    Prediction sent = {0};
+    if (dist_get_rank() == 0) sent = ask_about_the_star();
+    show_collectives();
+    predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
+}
+
+// ## Five steps in code
+//
+// [Horovod](https://github.com/horovod/horovod) made this way of training popular. Its README
+// changed a program for one GPU in five places:
+//
+// ```python
+// hvd.init()                                                       # 1. find the other ranks
+// config.gpu_options.visible_device_list = str(hvd.local_rank())   # 2. pin a GPU to this rank
+// opt = tf.train.AdagradOptimizer(0.01 * hvd.size())               # 3. scale the learning rate
+// opt = hvd.DistributedOptimizer(opt)                              # 4. sum gradients over the ranks
+// hooks = [hvd.BroadcastGlobalVariablesHook(0)]                    # 5. start from rank 0's parameters
+// ```
+//
+// (These lines are quoted. Horovod is not installed here, and we have not run them.) You have seen
+// steps 1 and 2. Step 3 has a section below. Steps 4 and 5 in C:
+//
+// step.c:broadcast_from_rank_0
+//
+// With chapter 6's DDP, the update needs only one change. DDP sums each bucket with chapter 2's
+// `allreduce()`, and here that sum goes over all ranks:
+//
+// step.c:rank_net_step
+//
+// step.c:sum_over_ranks
+//
+// Some things are not in the five lines. Each rank must load *different* images, with chapter 6's
+// sampler. The ranks must agree on when an epoch ends, and when to stop. Only one of them may write
+// the checkpoint:
+//
+// training.c:train_one_epoch
+//
+// training.c:end_step
+//
+// main.c:train
+//
+// The last number is a checksum of all parameters. Each rank computes its own, and all must be
+// equal, to the last bit.
 
 static void check_equal_parameters(const RankResult *r) {
     double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
@@ -16,14 +148,19 @@ static void check_equal_parameters(const RankResult *r) {
     free(all);
 }
 
-// Returns whether it came to its end.
-static bool train(void) {
+static void print_lesson(void) {
     int W = dist_get_world_size();
     say("\n%s on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
         "(rule: %s); gradients travel in %s, summed by '%s'",
         lesson.network->title, W, W == 1 ? "" : "s", lesson.rows, (double)lesson.lr,
         rule_lr(lesson.rule, (double)lesson.lr, W, 1, 1), lr_rule_names[lesson.rule],
         rank_flags.exchange, dist_chosen_all_reduce());
+}
+
+// Returns whether it is complete.
+static bool train(void) {
+    int W = dist_get_world_size();
+    print_lesson();
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
     if (r.stopped) {
@@ -39,7 +176,110 @@ static bool train(void) {
     return true;
 }
 
-static void show_one_rank(void) {}
+// ## How gradients travel
+//
+// Each message costs microseconds, however small it is, and across machines ten times as many. So
+// gradients travel together. DDP makes its buckets before the training, because it knows the
+// network. Horovod does not know it, and on each rank gradients become ready in another order. So
+// in every *cycle*, a few milliseconds, the ranks vote on which gradients are ready on *all* of
+// them:
+//
+// fusion.c:negotiate
+//
+// These are copied into one buffer and summed as one vector. This is *tensor fusion*:
+//
+// fusion.c:fusion_exchange
+//
+// If several ranks share a host, they can add up inside the host first, so that less crosses the
+// network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum of
+// all:
+//
+//                                                 host 0         host 1
+//                                                 rank 0  rank 1 | rank 2  rank 3
+//     1. inside each host: reduce-scatter  part 0   S01          |   S23
+//                                          part 1           S01  |           S23
+//     2. across the hosts: allreduce       part 0   S            |   S
+//                                          part 1           S    |           S
+//     3. inside each host: all-gather      part 0   S       S    |   S       S
+//                                          part 1   S       S    |   S       S
+//
+// hierarchical.c:hierarchical_all_reduce
+//
+// The table shows what rank 0 sends in a step of LeNet, if we pretend that the four ranks are on two
+// hosts:
+//
+// behind/tables.c:show_exchanges
+//
+// All of them move the same gradients. (A few bytes more are votes, and the loss after each step.)
+// Fewer messages need no more bytes. "Hosts first" halves what rank 0 sends to the other host. Its
+// parameters have another checksum, because it adds in another order. All others add in the order
+// of the ranks, so they get the same bits.
+
+// ## When one hangs
+//
+// In one process, an error ends everything. With many, one can be gone while the others wait for it.
+// If a rank *dies*, the launcher notices and ends the rest. If it *hangs*, nothing happens: no
+// message is also what a slow rank sends. A hang has no line number.
+//
+// So each rank has a second thread, the *watch*, which knows how long the rank has been waiting in a
+// collective. When that is too long, it asks all others where they are, and names the one that does
+// not answer or that is behind:
+//
+// watch.c:judge_the_others
+//
+// We can watch it. This run lets rank 2 hang in step 5 (it gets the signal SIGSTOP):
+//
+// recorded:hang
+//
+// All three others report it, three seconds later, and name the rank, its host, the collective, the
+// bucket and the step. Then the job ends with status 1.
+//
+// | what goes wrong | who notices | what happens |
+// |:----------------|:------------|:-------------|
+// | a rank dies: killed, out of memory, an error | the rank itself, or a child process that waits for its end | the launcher ends the others |
+// | a rank hangs, or its network is gone | the watch of the others | they name it and end the job |
+// | ranks call different collectives | the watch | it says which rank is in which |
+// | ranks have different flags, programs, images or CPUs | all, at the start | refused, with both values |
+// | the loss is not a number | all, after the step | the job ends |
+// | the disk of rank 0 is full | rank 0 | the job ends, the checkpoint before stays whole |
+//
+// Try `--plant kill:2@5`, and `exit`, `memory` or `nan` instead of `kill`.
+
+// ## Larger minibatches
+//
+// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch makes only 1/W of
+// the updates. To learn as much, each update has to go further, so the learning rate grows. By how
+// much? There are four rules for a minibatch that is k times as large:
+//
+// - **None.** The rate stays as it is.
+// - **Square root.** The mean gradient of k times as many images varies $1/\sqrt{k}$ as much. With
+//   $\sqrt{k}$ times the rate, updates vary as before [@krizhevsky2014; @hoffer2017].
+// - **Linear.** One update with k times the images and k times the rate goes where k updates would
+//   have gone, if the gradients did not change on the way [@goyal2017]. Horovod's step 3 is this
+//   rule.
+// - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and raise
+//   it in each update, here during the first quarter of the training [@goyal2017].
+//
+// lr_rules.c:rule_lr
+//
+// Now LeNet trains for ten epochs, with minibatches of 64, 256 and 1,024 images: what 1, 4 and 16
+// ranks compute. A single rank can do each of these trainings (next section). So the four ranks
+// divide the list of trainings among them and work without any exchange:
+//
+// lr_rules.c:deal_rule_jobs
+//
+// main.c:compare_rules
+//
+// ![Test accuracy of LeNet after ten epochs.](plots/08_many_machines_lr_rules.png "A line for each of
+// four rules over minibatches of 64, 256 and 1,024 images, with bars from the lowest to the highest
+// seed. All lines begin at one point. At 256 images the two linear rules stay level and the line
+// without a rule falls; at 1,024 all fall, the line without a rule most.")
+//
+// With 256 images, the linear rule loses almost nothing, and without a rule you lose most. With
+// 1,024 images, every rule loses: 140 updates are too few, and 16 times the rate is near the largest
+// that this network survives. A rule carries a rate over to another minibatch. It does not find a
+// good one: with a base rate of 0.05 instead of 0.02, the linear rule ends at guessing for 1,024
+// images. And all of this is about plain gradient descent (exercise 4 asks about Adam).
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
@@ -60,6 +300,98 @@ static void compare_rules(void) {
     share_cores(&device, 1);
 }
 
+// ## The same on one rank
+//
+// A minibatch of four ranks may not fit one device. Then one device can take its four parts one
+// after another and update once at the end. This is *gradient accumulation*:
+//
+// step.c:accumulate
+//
+// main.c:ask_about_one_rank
+//
+// main.c:train_on_one_rank
+//
+// A CPU device first adds up the gradients over the images of a part, and then adds the result to
+// what is there. That is ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
+// promise that.) DDP has the same on several ranks: inside `no_sync()`, gradients add up and are not
+// exchanged.
+
+static Prediction ask_about_one_rank(void) {
+    return predict_yes_no("One rank trains LeNet for a few steps, each minibatch in four parts. Are "
+                          "its parameters equal to the last bit to those of four ranks?");
+}
+
+static void train_on_one_rank(void) {
+    enum { STEPS = 5 };
+    bool is_rank_0 = dist_get_rank() == 0;
+    Prediction equal = {0};
+    if (is_rank_0) equal = ask_about_one_rank();
+    uint32_t ranks = checksum_after(STEPS, &lesson, true);
+    uint32_t one = is_rank_0 ? checksum_after(STEPS, &lesson, false) : 0;
+    printf("\n%d steps: parameters %08x on %d ranks, %08x on one rank in %d parts\n", STEPS, ranks,
+           dist_get_world_size(), one, dist_get_world_size());
+    predict_compare_yes_no(equal, ranks == one);
+}
+
+// ## How far does it go?
+//
+// Horovod's authors trained three networks on up to 512 GPUs, on machines with four GPUs and one
+// network card of 25 Gb/s each. *Efficiency* is the number of images per second, divided by k times
+// that of one GPU:
+//
+// behind/scaling.c:show_scaling
+//
+// The published numbers fall slowly, except for VGG-16, which has the most gradients to send for the
+// time it computes. Modelled, one ring over 512 GPUs with messages of 64 MiB is near or above them,
+// because it leaves out ranks that are late and a network that others use. But Horovod sent every
+// 5 ms what was ready. By that rule our ring keeps only 46, 37 and 60 %, because each message passes
+// 1,022 steps one after another. So these numbers do not tell why Horovod was faster, only that
+// something must have made the ring's steps shorter or the messages fewer ([How true is the
+// clock?](../how_true.md#up-to-512-gpus)).
+// <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100 -->
+// <!-- figure: 37 = run-08 --machine p100-25gbe: efficiency[network=ResNet-101, sent=5 ms] x100 -->
+// <!-- figure: 60 = run-08 --machine p100-25gbe: efficiency[network=VGG-16, sent=5 ms] x100 -->
+
+// ## Summary
+//
+// - A rank is a process that knows its number and the number of ranks. Ranks share nothing but
+//   messages, and all of them must call the same collectives in the same order.
+// - Horovod's five steps: find each other, pin the device, scale the learning rate, sum the gradients,
+//   broadcast the parameters. Also: different images for each rank, one end for all.
+// - Buckets and fusion send the same bytes in fewer messages. Adding up inside each host first halves
+//   what crosses between two hosts with two ranks each.
+// - A hang can be named if somebody looks at the clock.
+// - With four times the minibatch, the linear rule keeps LeNet's accuracy. With 16 times, no rule does.
+//
+// ## Questions
+//
+// 1. Each rank makes the parameters from the same seed, so they are equal anyway. Why does rank 0
+//    send its own to all?
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+//    what would happen if each rank simply went through its own images?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run, and why not with the ring?
+// 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an allreduce
+//    of N bytes by one ring over all eight ranks? How many if the hosts add up inside first?
+// 5. A debugger stops a rank for two minutes, then it continues. What do the others do, with
+//    `--timeout 60` and with `--timeout 300`?
+// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
+//
+// ## Exercises
+//
+// Each has a folder in `exercises/`. The first three have a place for your part and a check, such as
+// `make exercise-08-1`. They start their ranks themselves.
+//
+// 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`. The
+//    check counts its messages and compares its sums with chapter 2's bits.
+// 2. Find the hang. In four functions, ranks do not call the same collectives in the same order. Who
+//    waits where, how does the watch tell you, and which one does it not notice?
+// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs, and
+//    compute the best size for two ranks here and for 512 on Horovod's machines.
+// 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
+
+// ## The program
+
 static void prepare_outputs(void) {
     if (dist_get_rank() > 0) {
         book_another_writes();
@@ -73,15 +405,24 @@ static void prepare_outputs(void) {
     book_check_outputs();
 }
 
+static void show_all(void) {
+    show_exchanges(&lesson);
+    compare_rules();
+    train_on_one_rank();
+    if (dist_get_rank() == 0) show_scaling();
+}
+
+static int without_ranks(void) {
+    book_csv("_scaling.csv");
+    book_check_outputs();
+    show_scaling();
+    return book_end();
+}
+
 int main(int argc, char *argv[]) {
     dist_before_flags();
     flags = read_rank_flags(argc, argv);
-    if (flags.backend == BACKEND_MODEL) {
-        book_csv("_scaling.csv");
-        book_check_outputs();
-        show_scaling();
-        return book_end();
-    }
+    if (flags.backend == BACKEND_MODEL) return without_ranks();
     dist_init_process_group((DistOptions){.timeout = (double)rank_flags.timeout,
                                           .threads = flags.threads,
                                           .ranks_per_host = rank_flags.ranks_per_host});
@@ -93,14 +434,9 @@ int main(int argc, char *argv[]) {
     char *settings = rank_settings(&flags, train_data, test_data);
     lesson = rank_lesson(&flags, train_data, test_data, settings);
     dist_print_ranks();
-    if (!rank_flags.train) show_collectives();
+    if (!rank_flags.train) sum_a_vector();
     if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
-    if (train() && !rank_flags.train) {
-        show_exchanges(&lesson);
-        compare_rules();
-        show_one_rank();
-        if (dist_get_rank() == 0) show_scaling();
-    }
+    if (train() && !rank_flags.train) show_all();
     dist_destroy_process_group();
     free(settings);
     dataset_free(train_data);

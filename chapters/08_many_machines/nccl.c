@@ -4,7 +4,7 @@
 // we use of it is declared here, as in its header.
 //
 // A collective of NCCL is a kernel on a stream. It waits on the GPU, for ever, until all ranks have
-// enqueued it, so the watch looks after it (behind/watch.h). NCCL promises no order of additions:
+// enqueued it, so the watch looks after it (watch.h). NCCL promises no order of additions:
 // compare its sums with a tolerance.
 //
 // Source: nccl.h of NCCL 2.14; NCCL's user guide, "Creating a Communicator" and "Group Calls";

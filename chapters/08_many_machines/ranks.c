@@ -6,7 +6,7 @@
 #include "common/base/error.h"
 #include "behind/group.h"
 #include "behind/launch.h"
-#include "behind/watch.h"
+#include "watch.h"
 
 #include <math.h>
 #include <pthread.h>

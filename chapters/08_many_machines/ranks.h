@@ -12,7 +12,7 @@
 //
 // Each rank has one device. Its communication queue carries out one collective after the other, so
 // all ranks must call the same collectives in the same order. If they do not, or if a rank hangs,
-// the watch (behind/watch.h) ends the job with a message that names the rank.
+// the watch (watch.h) ends the job with a message that names the rank.
 //
 // Source: torch.distributed's documentation; the MPI standard 3.1, chapters 3 to 6.
 #ifndef RANKS_H

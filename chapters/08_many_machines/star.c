@@ -7,7 +7,7 @@
 #include "behind/group.h"
 
 #include "common/base/error.h"
-#include "behind/watch.h"
+#include "watch.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/tensor/autograd.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "hierarchical.h"
 
 #include <stdlib.h>
@@ -91,6 +92,21 @@ void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, 
         step_with_fusion(n, X, y, lr, rows_of_all, loss);
     else
         ddp_step(n->ddp, &X, &y, lr, rows_of_all, loss);
+}
+
+// ## Many parts on one device
+
+double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y, int parts) {
+    double total = 0;
+    for (int i = 0; i < parts; i++) {
+        Range rows = equal_range(X->shape[0], parts, i);
+        begin_step(device); // forget the last part's activations
+        Tensor *y_hat = forward(net, rows_on(X, rows, device));
+        Tensor *loss = sum(cross_entropy(y_hat, rows_on(y, rows, device)));
+        backward(loss); // adds to the gradients that are there
+        total += (double)item(loss);
+    }
+    return total;
 }
 
 uint32_t rank_net_checksum(const RankNet *n) {

@@ -3,7 +3,7 @@
 #include "group.h"
 
 #include "common/base/error.h"
-#include "watch.h"
+#include "chapters/08_many_machines/watch.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -10,6 +10,7 @@
 #include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "common/tensor/random.h"
+#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/08_many_machines/hierarchical.h"
 
 #include <math.h>
@@ -149,6 +150,37 @@ void show_exchanges(const RankLesson *lesson) {
         if (!travels[w].net.hosts_first || !hierarchical_mistake())
             first = add_travel(&t, &travels[w], lesson, first);
     if (pretend) dist_pretend_hosts(0);
+}
+
+// ## Ranks, or one rank
+
+uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks) {
+    int W = dist_get_world_size();
+    Device *device = dist_device();
+    Tensor *X, *y, *loss;
+    Module *net = lesson->network->make(FASHION_MNIST_CLASSES);
+    initialize(net, lesson->seed);
+    place_on(net, device);
+    RankNet one = {.net = net}, *n = as_ranks ? rank_net_new(net, lesson->net) : &one;
+    DataIter *iter = data_iter_new(lesson->train_data, W * lesson->rows, false, 0);
+    data_iter_start(iter, 0);
+    for (int step = 0; step < steps && data_iter_next(iter, &X, &y); step++) {
+        Range rows = equal_range(X->shape[0], W, dist_get_rank());
+        if (as_ranks) {
+            begin_step(device);
+            rank_net_step(n, rows_on(X, rows, device), rows_on(y, rows, device), lesson->lr,
+                          X->shape[0], &loss);
+            synchronize(device);
+        } else {
+            accumulate(net, device, X, y, W);
+            sgd_step(net, device, lesson->lr, X->shape[0]);
+        }
+    }
+    uint32_t sum = rank_net_checksum(n);
+    data_iter_free(iter);
+    if (as_ranks) rank_net_free(n);
+    module_free(net);
+    return sum;
 }
 
 // ## Larger minibatches

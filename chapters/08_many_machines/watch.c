@@ -3,7 +3,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "launch.h"
+#include "behind/launch.h"
 
 #include <math.h>
 #include <pthread.h>
