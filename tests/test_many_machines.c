@@ -118,8 +118,8 @@ static void compare_bits(const Plan *plan) {
         if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
             die("see the test",
                 "%s, %s, exchange %d, %d ranks: number %zu is %.9g, in one process %.9g",
-                plan->kind->title, plan->algorithm, (int)plan->exchange, size, i,
-                (double)ours[i], (double)expected[i]);
+                plan->kind->title, plan->algorithm, (int)plan->exchange, size, i, (double)ours[i],
+                (double)expected[i]);
     dist_barrier(NULL);
     free_kept();
 }
@@ -127,7 +127,8 @@ static void compare_bits(const Plan *plan) {
 // ---- PyTorch's figures, one rank for each of its own -------------------------------------------
 
 static void has_the_figures(const NetworkKind *kind, RankNetOptions options) {
-    Training t = {.kind = kind, .k = size, .first = rank, .count = 1, .net = network_at_start(kind)};
+    Training t = {
+        .kind = kind, .k = size, .first = rank, .count = 1, .net = network_at_start(kind)};
     t.devices[rank] = dist_device();
     t.rank_net = rank_net_new(t.net, options);
     check_training(&t);

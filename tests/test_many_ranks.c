@@ -10,8 +10,8 @@ static const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
 
 static const Machine *horovods(void) { return machine_find("p100-25gbe"); }
 
-static ScaledStep scaled(const Machine *machine, int n, int images, ExchangeWay way, SendRule fusion,
-                         int k) {
+static ScaledStep scaled(const Machine *machine, int n, int images, ExchangeWay way,
+                         SendRule fusion, int k) {
     NetworkTable network = published_scalings[n].network();
     RankStep rank = rank_step(machine, &network, images, false);
     return scaled_step(machine, &network, &rank, way, fusion, k);

@@ -74,8 +74,7 @@ static void sums_have_the_bits_of_one_process(void) {
             dist_choose_all_reduce(name);
             dist_reset_traffic();
             dist_all_reduce(NULL, mine);
-            size_t formula =
-                ours ? allreduce_bytes(&allreduces[a], (size_t)n, size, rank).sent : 0;
+            size_t formula = ours ? allreduce_bytes(&allreduces[a], (size_t)n, size, rank).sent : 0;
             CHECK(dist_traffic().bytes == formula, "bytes by the formula");
             CHECK(dist_num_hosts() > 1 || dist_traffic().bytes_to_hosts == 0, "there is one host");
             mine_must_be(name, n, false);

@@ -40,12 +40,12 @@ static RankLesson lesson;
 // ranks.c:open_device
 //
 // On a cluster, Slurm decides who gets which machines. Its `srun` starts the ranks, too, and they
-// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But Debian's
-// and Ubuntu's `slurm-wlm` no longer support PMIx, and this is [what users of llm.c
-// meet](https://github.com/karpathy/llm.c/issues/632): each process believes that it is alone. (Ours
-// compares its world with the number that Slurm says, and refuses to start.) Without PMIx, let
-// `mpirun` start the ranks from the batch script, because it asks Slurm for the machines. That is
-// what [`job.sbatch`](job.sbatch) does. llm.c can also do without MPI: its ranks then find each
+// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But
+// Debian's and Ubuntu's `slurm-wlm` no longer support PMIx, and this is [what users of llm.c
+// meet](https://github.com/karpathy/llm.c/issues/632): each process believes that it is alone.
+// (Ours compares its world with the number that Slurm says, and refuses to start.) Without PMIx,
+// let `mpirun` start the ranks from the batch script, because it asks Slurm for the machines. That
+// is what [`job.sbatch`](job.sbatch) does. llm.c can also do without MPI: its ranks then find each
 // other through a file in a shared folder or a TCP port.
 //
 // All ranks do the same. Only rank 0 prints:
@@ -71,9 +71,9 @@ static RankLesson lesson;
 // star.c:all_reduce_star
 //
 // With two ranks these are two messages: rank 1 sends its vector, and gets the sum. The other
-// algorithms of chapter 2 work the same way. All of them add in the same order as in one process, so
-// four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own, which may be
-// faster and promises no order.)
+// algorithms of chapter 2 work the same way. All of them add in the same order as in one process,
+// so four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own, which may
+// be faster and promises no order.)
 //
 // main.c:ask_about_the_star
 //
@@ -83,21 +83,31 @@ static RankLesson lesson;
 // sum and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$.
 //
 // GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI then carries only an
-// id that lets NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it takes its place
-// behind an event, as in chapter 6:
+// id that lets NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it takes its
+// place behind an event, as in chapter 6:
 //
 // nccl.c:behind_an_event
 //
 // nccl.c:nccl_all_reduce
 
 static Prediction ask_about_the_star(void) {
-    return predict_first("Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
-                         "numbers of 4 bytes. How many bytes does rank 0 send?");
+    return predict_first(
+        "Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
+        "numbers of 4 bytes. How many bytes does rank 0 send?");
+}
+
+// Rank 0 asks, and the others wait.
+static Prediction ask(Prediction (*question)(void)) {
+    Prediction expected = {0};
+    dist_wait_patiently(true);
+    if (dist_get_rank() == 0) expected = question();
+    dist_barrier(NULL);
+    dist_wait_patiently(false);
+    return expected;
 }
 
 static void sum_a_vector(void) {
-    Prediction sent = {0};
-    if (dist_get_rank() == 0) sent = ask_about_the_star();
+    Prediction sent = ask(ask_about_the_star);
     show_collectives();
     predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
 }
@@ -111,8 +121,9 @@ static void sum_a_vector(void) {
 // hvd.init()                                                       # 1. find the other ranks
 // config.gpu_options.visible_device_list = str(hvd.local_rank())   # 2. pin a GPU to this rank
 // opt = tf.train.AdagradOptimizer(0.01 * hvd.size())               # 3. scale the learning rate
-// opt = hvd.DistributedOptimizer(opt)                              # 4. sum gradients over the ranks
-// hooks = [hvd.BroadcastGlobalVariablesHook(0)]                    # 5. start from rank 0's parameters
+// opt = hvd.DistributedOptimizer(opt)                              # 4. sum gradients over the
+// ranks hooks = [hvd.BroadcastGlobalVariablesHook(0)]                    # 5. start from rank 0's
+// parameters
 // ```
 //
 // (These lines are quoted. Horovod is not installed here, and we have not run them.) You have seen
@@ -191,8 +202,8 @@ static bool train(void) {
 // fusion.c:fusion_exchange
 //
 // If several ranks share a host, they can add up inside the host first, so that less crosses the
-// network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum of
-// all:
+// network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum
+// of all:
 //
 //                                                 host 0         host 1
 //                                                 rank 0  rank 1 | rank 2  rank 3
@@ -205,8 +216,8 @@ static bool train(void) {
 //
 // hierarchical.c:hierarchical_all_reduce
 //
-// The table shows what rank 0 sends in a step of LeNet, if we pretend that the four ranks are on two
-// hosts:
+// The table shows what rank 0 sends in a step of LeNet, if we pretend that the four ranks are on
+// two hosts:
 //
 // behind/tables.c:show_exchanges
 //
@@ -217,13 +228,13 @@ static bool train(void) {
 
 // ## When one hangs
 //
-// In one process, an error ends everything. With many, one can be gone while the others wait for it.
-// If a rank *dies*, the launcher notices and ends the rest. If it *hangs*, nothing happens: no
+// In one process, an error ends everything. With many, one can be gone while the others wait for
+// it. If a rank *dies*, the launcher notices and ends the rest. If it *hangs*, nothing happens: no
 // message is also what a slow rank sends. A hang has no line number.
 //
-// So each rank has a second thread, the *watch*, which knows how long the rank has been waiting in a
-// collective. When that is too long, it asks all others where they are, and names the one that does
-// not answer or that is behind:
+// So each rank has a second thread, the *watch*, which knows how long the rank has been waiting in
+// a collective. When that is too long, it asks all others where they are, and names the one that
+// does not answer or that is behind:
 //
 // watch.c:judge_the_others
 //
@@ -247,9 +258,9 @@ static bool train(void) {
 
 // ## Larger minibatches
 //
-// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch makes only 1/W of
-// the updates. To learn as much, each update has to go further, so the learning rate grows. By how
-// much? There are four rules for a minibatch that is k times as large:
+// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch makes only 1/W
+// of the updates. To learn as much, each update has to go further, so the learning rate grows. By
+// how much? There are four rules for a minibatch that is k times as large:
 //
 // - **None.** The rate stays as it is.
 // - **Square root.** The mean gradient of k times as many images varies $1/\sqrt{k}$ as much. With
@@ -257,7 +268,8 @@ static bool train(void) {
 // - **Linear.** One update with k times the images and k times the rate goes where k updates would
 //   have gone, if the gradients did not change on the way [@goyal2017]. Horovod's step 3 is this
 //   rule.
-// - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and raise
+// - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
+// raise
 //   it in each update, here during the first quarter of the training [@goyal2017].
 //
 // lr_rules.c:rule_lr
@@ -270,16 +282,16 @@ static bool train(void) {
 //
 // main.c:compare_rules
 //
-// ![Test accuracy of LeNet after ten epochs.](plots/08_many_machines_lr_rules.png "A line for each of
-// four rules over minibatches of 64, 256 and 1,024 images, with bars from the lowest to the highest
-// seed. All lines begin at one point. At 256 images the two linear rules stay level and the line
-// without a rule falls; at 1,024 all fall, the line without a rule most.")
+// ![Test accuracy of LeNet after ten epochs.](plots/08_many_machines_lr_rules.png "A line for each
+// of four rules over minibatches of 64, 256 and 1,024 images, with bars from the lowest to the
+// highest seed. All lines begin at one point. At 256 images the two linear rules stay level and the
+// line without a rule falls; at 1,024 all fall, the line without a rule most.")
 //
 // With 256 images, the linear rule loses almost nothing, and without a rule you lose most. With
-// 1,024 images, every rule loses: 140 updates are too few, and 16 times the rate is near the largest
-// that this network survives. A rule carries a rate over to another minibatch. It does not find a
-// good one: with a base rate of 0.05 instead of 0.02, the linear rule ends at guessing for 1,024
-// images. And all of this is about plain gradient descent (exercise 4 asks about Adam).
+// 1,024 images, every rule loses: 140 updates are too few, and 16 times the rate is near the
+// largest that this network survives. A rule carries a rate over to another minibatch. It does not
+// find a good one: with a base rate of 0.05 instead of 0.02, the linear rule ends at guessing for
+// 1,024 images. And all of this is about plain gradient descent (exercise 4 asks about Adam).
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
@@ -313,21 +325,20 @@ static void compare_rules(void) {
 //
 // A CPU device first adds up the gradients over the images of a part, and then adds the result to
 // what is there. That is ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
-// promise that.) DDP has the same on several ranks: inside `no_sync()`, gradients add up and are not
-// exchanged.
+// promise that.) DDP has the same on several ranks: inside `no_sync()`, gradients add up and are
+// not exchanged.
 
 static Prediction ask_about_one_rank(void) {
-    return predict_yes_no("One rank trains LeNet for a few steps, each minibatch in four parts. Are "
-                          "its parameters equal to the last bit to those of four ranks?");
+    return predict_yes_no(
+        "One rank trains LeNet for a few steps, each minibatch in four parts. Are "
+        "its parameters equal to the last bit to those of four ranks?");
 }
 
 static void train_on_one_rank(void) {
     enum { STEPS = 5 };
-    bool is_rank_0 = dist_get_rank() == 0;
-    Prediction equal = {0};
-    if (is_rank_0) equal = ask_about_one_rank();
+    Prediction equal = ask(ask_about_one_rank);
     uint32_t ranks = checksum_after(STEPS, &lesson, true);
-    uint32_t one = is_rank_0 ? checksum_after(STEPS, &lesson, false) : 0;
+    uint32_t one = dist_get_rank() == 0 ? checksum_after(STEPS, &lesson, false) : 0;
     printf("\n%d steps: parameters %08x on %d ranks, %08x on one rank in %d parts\n", STEPS, ranks,
            dist_get_world_size(), one, dist_get_world_size());
     predict_compare_yes_no(equal, ranks == one);
@@ -341,14 +352,15 @@ static void train_on_one_rank(void) {
 //
 // behind/scaling.c:show_scaling
 //
-// The published numbers fall slowly, except for VGG-16, which has the most gradients to send for the
-// time it computes. Modelled, one ring over 512 GPUs with messages of 64 MiB is near or above them,
-// because it leaves out ranks that are late and a network that others use. But Horovod sent every
-// 5 ms what was ready. By that rule our ring keeps only 46, 37 and 60 %, because each message passes
-// 1,022 steps one after another. So these numbers do not tell why Horovod was faster, only that
-// something must have made the ring's steps shorter or the messages fewer ([How true is the
+// The published numbers fall slowly, except for VGG-16, which has the most gradients to send for
+// the time it computes. Modelled, one ring over 512 GPUs with messages of 64 MiB is near or above
+// them, because it leaves out ranks that are late and a network that others use. But Horovod sent
+// every 5 ms what was ready. By that rule our ring keeps only 46, 37 and 60 %, because each message
+// passes 1,022 steps one after another. So these numbers do not tell why Horovod was faster, only
+// that something must have made the ring's steps shorter or the messages fewer ([How true is the
 // clock?](../how_true.md#up-to-512-gpus)).
-// <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100 -->
+// <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100
+// -->
 // <!-- figure: 37 = run-08 --machine p100-25gbe: efficiency[network=ResNet-101, sent=5 ms] x100 -->
 // <!-- figure: 60 = run-08 --machine p100-25gbe: efficiency[network=VGG-16, sent=5 ms] x100 -->
 
@@ -356,22 +368,27 @@ static void train_on_one_rank(void) {
 //
 // - A rank is a process that knows its number and the number of ranks. Ranks share nothing but
 //   messages, and all of them must call the same collectives in the same order.
-// - Horovod's five steps: find each other, pin the device, scale the learning rate, sum the gradients,
+// - Horovod's five steps: find each other, pin the device, scale the learning rate, sum the
+// gradients,
 //   broadcast the parameters. Also: different images for each rank, one end for all.
-// - Buckets and fusion send the same bytes in fewer messages. Adding up inside each host first halves
+// - Buckets and fusion send the same bytes in fewer messages. Adding up inside each host first
+// halves
 //   what crosses between two hosts with two ranks each.
 // - A hang can be named if somebody looks at the clock.
-// - With four times the minibatch, the linear rule keeps LeNet's accuracy. With 16 times, no rule does.
+// - With four times the minibatch, the linear rule keeps LeNet's accuracy. With 16 times, no rule
+// does.
 //
 // ## Questions
 //
 // 1. Each rank makes the parameters from the same seed, so they are equal anyway. Why does rank 0
 //    send its own to all?
-// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have, and
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
+// and
 //    what would happen if each rank simply went through its own images?
 // 3. Fused gradients are in another order in each run. With which sums do the parameters still have
 //    the same bits in every run, and why not with the ring?
-// 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an allreduce
+// 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an
+// allreduce
 //    of N bytes by one ring over all eight ranks? How many if the hosts add up inside first?
 // 5. A debugger stops a rank for two minutes, then it continues. What do the others do, with
 //    `--timeout 60` and with `--timeout 300`?
@@ -379,14 +396,17 @@ static void train_on_one_rank(void) {
 //
 // ## Exercises
 //
-// Each has a folder in `exercises/`. The first three have a place for your part and a check, such as
-// `make exercise-08-1`. They start their ranks themselves.
+// Each has a folder in `exercises/`. The first three have a place for your part and a check, such
+// as `make exercise-08-1`. They start their ranks themselves.
 //
-// 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`. The
+// 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`.
+// The
 //    check counts its messages and compares its sums with chapter 2's bits.
-// 2. Find the hang. In four functions, ranks do not call the same collectives in the same order. Who
+// 2. Find the hang. In four functions, ranks do not call the same collectives in the same order.
+// Who
 //    waits where, how does the watch tell you, and which one does it not notice?
-// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs, and
+// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
+// and
 //    compute the best size for two ranks here and for 512 on Horovod's machines.
 // 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
 

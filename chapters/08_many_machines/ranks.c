@@ -225,7 +225,8 @@ void dist_print_ranks(void) {
                          device_name(world.device), threads, threads == 1 ? "" : "s");
     char **of = gather_texts(mine);
     printf("%d rank%s on %d host%s, started by %s\n", size, size == 1 ? "" : "s", world.num_hosts,
-           world.num_hosts == 1 ? "" : "s", world.launch.by     ? world.launch.by
+           world.num_hosts == 1 ? "" : "s",
+           world.launch.by   ? world.launch.by
            : MPI_VERSION > 0 ? "hand"
                              : "hand (built without MPI: make setup)");
     for (int r = 0; r < size; r++) printf("  rank %d on %s: %s\n", r, world.host_names[r], of[r]);

@@ -83,11 +83,11 @@ int group_size(const ProcessGroup *group);
 // GPUs use "nccl" if they can, everything else uses "star". die()s if it cannot be used.
 void dist_choose_all_reduce(const char *name);
 const char *dist_chosen_all_reduce(void);
-bool dist_order_is_fixed(void);      // whether the chosen one promises an order of additions
-const char *dist_why_no_nccl(void);  // why these ranks cannot use NCCL; NULL if they can
+bool dist_order_is_fixed(void);     // whether the chosen one promises an order of additions
+const char *dist_why_no_nccl(void); // why these ranks cannot use NCCL; NULL if they can
 
-void dist_all_reduce(ProcessGroup *group, Tensor *t);           // t becomes the sum of all ranks' t
-void dist_broadcast(ProcessGroup *group, Tensor *t, int root);  // t becomes rank root's
+void dist_all_reduce(ProcessGroup *group, Tensor *t);          // t becomes the sum of all ranks' t
+void dist_broadcast(ProcessGroup *group, Tensor *t, int root); // t becomes rank root's
 // In parts, part r (range.h) for rank r. reduce_scatter leaves rank r the sum of part r (its other
 // parts are undefined). all_gather gives all ranks part r of rank r.
 void dist_reduce_scatter(ProcessGroup *group, Tensor *t);

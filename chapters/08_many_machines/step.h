@@ -47,10 +47,10 @@ void broadcast_buffers(RankNet *n);
 // rank's rows. Enqueued; with EXCHANGE_FUSION the host waits for the exchange.
 void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, Tensor **loss);
 
-// Gradient accumulation, on one device. Forward and backward of X (n,...) and y (n), on the host, in
-// so many parts: part i has the rows of shard i of split_batch(). Afterwards the gradients are the
-// sums over all rows, for sgd_step(net, device, lr, n). Returns the loss, summed over the rows. The
-// network must be placed on the device. Waits.
+// Gradient accumulation, on one device. Forward and backward of X (n,...) and y (n), on the host,
+// in so many parts: part i has the rows of shard i of split_batch(). Afterwards the gradients are
+// the sums over all rows, for sgd_step(net, device, lr, n). Returns the loss, summed over the rows.
+// The network must be placed on the device. Waits.
 double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y, int parts);
 
 // A checksum of all parameters and buffers of this rank. Waits.

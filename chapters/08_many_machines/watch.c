@@ -31,8 +31,8 @@ static atomic_bool running, patient, ending;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
-static double moved;    // when something last arrived
-static bool *in_group;  // which ranks are in the group
+static double moved;     // when something last arrived
+static bool *in_group;   // which ranks are in the group
 static long numbers[64]; // of the last collective of each group; groups beyond share the last place
 
 static long *number_of(int group) {
@@ -216,7 +216,9 @@ static Verdict judge(const Place *mine) {
     char here_text[160], there_text[160] = "the start";
     int silent = first_rank(is_silent, mine), behind = first_rank(is_behind, mine),
         elsewhere = first_rank(is_elsewhere, mine),
-        who = silent >= 0 ? silent : behind >= 0 ? behind : elsewhere;
+        who = silent >= 0   ? silent
+              : behind >= 0 ? behind
+                            : elsewhere;
     Verdict v = {.who = silent >= 0 || behind >= 0 ? who : -1};
     const char *hint = "all ranks have to make the same collectives in the same order";
     text_of(mine, here_text, sizeof here_text);

@@ -74,7 +74,8 @@ static Message when_full(const NetworkTable *network, const RankStep *rank, doub
     return m;
 }
 
-static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, SendRule f, int *l) {
+static Message at_next_cycle(const NetworkTable *network, const RankStep *rank, SendRule f,
+                             int *l) {
     Message m = {layer_bytes(network, *l), ceil(rank->ready[*l] / f.cycle) * f.cycle};
     for (--*l; *l >= 0 && rank->ready[*l] <= m.sent; --*l) {
         double more = layer_bytes(network, *l);

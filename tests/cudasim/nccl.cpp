@@ -111,9 +111,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-    static const char *const texts[] = {"no error",         "unhandled cuda error",
-                                        "system error",     "internal error",
-                                        "invalid argument", "invalid usage",
+    static const char *const texts[] = {"no error",       "unhandled cuda error", "system error",
+                                        "internal error", "invalid argument",     "invalid usage",
                                         "remote error"};
     return texts[result];
 }
@@ -256,11 +255,9 @@ void *cudasim::nccl_function(const char *name) {
 #define FUNCTION(function)                                                                         \
     { #function, (void *)function }
     static const std::map<std::string, void *> functions{
-        FUNCTION(ncclGetUniqueId), FUNCTION(ncclCommInitRank),
-        FUNCTION(ncclCommDestroy), FUNCTION(ncclGetErrorString),
-        FUNCTION(ncclGroupStart),  FUNCTION(ncclGroupEnd),
-        FUNCTION(ncclAllReduce),   FUNCTION(ncclBroadcast),
-        FUNCTION(ncclReduce)};
+        FUNCTION(ncclGetUniqueId),    FUNCTION(ncclCommInitRank), FUNCTION(ncclCommDestroy),
+        FUNCTION(ncclGetErrorString), FUNCTION(ncclGroupStart),   FUNCTION(ncclGroupEnd),
+        FUNCTION(ncclAllReduce),      FUNCTION(ncclBroadcast),    FUNCTION(ncclReduce)};
     auto found = functions.find(name);
     return found == functions.end() ? nullptr : found->second;
 }

@@ -1,5 +1,6 @@
-// test_nccl.c: GPUs that exchange by NCCL, simulated: sums, order, and what is said when NCCL cannot
-// be had, fails, or waits for ever. Each rank sees all the GPUs of the machine, and takes its own.
+// test_nccl.c: GPUs that exchange by NCCL, simulated: sums, order, and what is said when NCCL
+// cannot be had, fails, or waits for ever. Each rank sees all the GPUs of the machine, and takes
+// its own.
 #include <nccl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -222,13 +223,20 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"results", results_are_right},   {"digits", order_is_another},
-    {"order", queues_keep_their_order}, {"groups", groups_are_apart},
-    {"fallback", fall_back},          {"library", one_has_no_library},
-    {"old", library_is_old},          {"demanded", nccl_is_demanded},
-    {"call", call_fails},             {"stopped", one_is_stopped},
-    {"computes", one_computes_on},    {"absent", one_does_not_open},
-    {"collective", another_collective}, {"size", another_size},
+    {"results", results_are_right},
+    {"digits", order_is_another},
+    {"order", queues_keep_their_order},
+    {"groups", groups_are_apart},
+    {"fallback", fall_back},
+    {"library", one_has_no_library},
+    {"old", library_is_old},
+    {"demanded", nccl_is_demanded},
+    {"call", call_fails},
+    {"stopped", one_is_stopped},
+    {"computes", one_computes_on},
+    {"absent", one_does_not_open},
+    {"collective", another_collective},
+    {"size", another_size},
 };
 
 static int run_simulated(const char *name) {

@@ -52,8 +52,8 @@ void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult 
 // there is one.
 void show_collectives(void);
 void show_exchanges(const RankLesson *lesson);
-// The parameters after a few steps: of all ranks together, or of this one, which accumulates as many
-// parts.
+// The parameters after a few steps: of all ranks together, or of this one, which accumulates as
+// many parts.
 uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks);
 // The trainings with larger minibatches as a table, a picture and a CSV.
 void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n);

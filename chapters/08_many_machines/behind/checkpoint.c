@@ -17,15 +17,15 @@ void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
                      const RankResult *r) {
     Device *device = dist_device();
     if (dist_get_rank() == 0) {
-        Checkpoint checkpoint = {
-            .epoch = r->epochs,
-            .step = r->steps,
-            .loss = xprintf("%.9g", r->train_loss),
-            .settings = xstrdup(settings),
-            .length = xstrdup("epochs"),
-            .history = xprintf("devices %d\ntrain_loss %.17g\ntest_acc %.17g\n",
-                               dist_get_world_size(), r->train_loss, r->test_acc),
-            .start = FROM_SEED};
+        Checkpoint checkpoint = {.epoch = r->epochs,
+                                 .step = r->steps,
+                                 .loss = xprintf("%.9g", r->train_loss),
+                                 .settings = xstrdup(settings),
+                                 .length = xstrdup("epochs"),
+                                 .history =
+                                     xprintf("devices %d\ntrain_loss %.17g\ntest_acc %.17g\n",
+                                             dist_get_world_size(), r->train_loss, r->test_acc),
+                                 .start = FROM_SEED};
         checkpoint_save(path, &checkpoint, net->net, &device, 1);
         checkpoint_close(&checkpoint);
     }
@@ -70,10 +70,10 @@ void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult 
     dist_note("the checkpoint that is read");
     dist_sum(NULL, known, 3); // the others have zeros
     int epochs = (int)known[0];
-    *r = (RankResult){
-        .epochs = epochs,
-        .steps = epochs * steps_of_epoch(l->train_data, l->rows, dist_get_world_size()),
-        .train_loss = known[1],
-        .test_acc = known[2]};
+    *r = (RankResult){.epochs = epochs,
+                      .steps =
+                          epochs * steps_of_epoch(l->train_data, l->rows, dist_get_world_size()),
+                      .train_loss = known[1],
+                      .test_acc = known[2]};
     broadcast_from_rank_0(net);
 }

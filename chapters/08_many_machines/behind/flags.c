@@ -92,7 +92,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
         "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
         "are.",
         "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv"
-        " data -machine -predict",
+        " data -machine",
         flags);
     check_flags(&flags);
     rank_flags.train |= flags.checkpoint || flags.resume || rank_flags.plant;

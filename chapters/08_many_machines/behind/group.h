@@ -24,9 +24,9 @@ typedef struct Exchange {
     float *data;
     size_t n;
     int root;
-    int tag;               // of its messages
-    const void *mine;      // of gather_bytes: n bytes,
-    void *all;             // of each rank
+    int tag;          // of its messages
+    const void *mine; // of gather_bytes: n bytes,
+    void *all;        // of each rank
 } Exchange;
 typedef void Collective(Exchange *x);
 

@@ -278,8 +278,7 @@ ProcessGroup *dist_new_group(int colour) {
     int me = all->rank;
     MPI_Comm comm = MPI_COMM_NULL;
     synchronize_all();
-    if (all->size > 1)
-        mpi_check(MPI_Comm_split(all->comm, colour, me, &comm), "MPI_Comm_split");
+    if (all->size > 1) mpi_check(MPI_Comm_split(all->comm, colour, me, &comm), "MPI_Comm_split");
     ProcessGroup *g = group_of(comm, ++here.num_groups);
     group_gather("gather", g, &me, sizeof me, g->world_rank);
     return g;

@@ -16,10 +16,10 @@ void show_scaling(void) {
     OutputFile csv = output_open(book_csv("_scaling.csv"));
     fprintf(csv.stream, "network,sent,ranks,efficiency\n");
     say("\nEfficiency in %%, %d images on each GPU", PUBLISHED_IMAGES);
-    Table t = TABLE(NULL, WORDS("", 12), WHOLE("16 GPUs, published", .width = 9),
-                    WHOLE("512 GPUs, published", .width = 9),
-                    WHOLE("modelled, at 64 MiB", .width = 9),
-                    WHOLE("modelled, every 5 ms", .width = 9));
+    Table t =
+        TABLE(NULL, WORDS("", 12), WHOLE("16 GPUs, published", .width = 9),
+              WHOLE("512 GPUs, published", .width = 9), WHOLE("modelled, at 64 MiB", .width = 9),
+              WHOLE("modelled, every 5 ms", .width = 9));
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         const PublishedScaling *p = &published_scalings[n];
         const double at[] = {published_modelled(p, large, 512), published_modelled(p, often, 512)};

@@ -44,7 +44,7 @@ static inline int mpi_nothing(int first, ...) {
 #define MPI_Get_count(status, type, count) ((void)(status), (void)(count), MPI_SUCCESS)
 #define MPI_Improbe(from, tag, comm, is_there, message, status)                                    \
     ((void)(message), (void)(status), *(is_there) = 0, MPI_SUCCESS)
-#define MPI_Mrecv(data, n, ...)    mpi_nothing(n, data, __VA_ARGS__)
-#define MPI_Request_free(request)  mpi_nothing(0, request)
+#define MPI_Mrecv(data, n, ...)   mpi_nothing(n, data, __VA_ARGS__)
+#define MPI_Request_free(request) mpi_nothing(0, request)
 
 #endif
