@@ -7,12 +7,11 @@
 // enqueued it, so the watch looks after it (watch.h). NCCL promises no order of additions:
 // compare its sums with a tolerance.
 //
-// Source: nccl.h of NCCL 2.14; NCCL's user guide, "Creating a Communicator" and "Group Calls";
+// Source: nccl.h of NCCL 2.14; NCCL's user guide, "Creating a Communicator";
 // llm.c's llmc/zero.cuh does it the same way.
 #include "behind/group.h"
 
 #include "common/base/error.h"
-#include "common/base/range.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -29,11 +28,8 @@ static struct {
     int (*CommInitRank)(Comm *comm, int ranks, UniqueId id, int rank);
     int (*CommDestroy)(Comm comm);
     const char *(*GetErrorString)(int status);
-    int (*GroupStart)(void), (*GroupEnd)(void);
     int (*AllReduce)(const void *send, void *receive, size_t n, int type, int op, Comm, Stream);
     int (*Broadcast)(const void *send, void *receive, size_t n, int type, int root, Comm, Stream);
-    int (*Reduce)(const void *send, void *receive, size_t n, int type, int op, int root, Comm,
-                  Stream);
 } nccl;
 
 const char *nccl_obstacle(void) {
@@ -43,9 +39,7 @@ const char *nccl_obstacle(void) {
     } functions[] = {
         {"ncclGetUniqueId", &nccl.GetUniqueId}, {"ncclCommInitRank", &nccl.CommInitRank},
         {"ncclCommDestroy", &nccl.CommDestroy}, {"ncclGetErrorString", &nccl.GetErrorString},
-        {"ncclGroupStart", &nccl.GroupStart},   {"ncclGroupEnd", &nccl.GroupEnd},
         {"ncclAllReduce", &nccl.AllReduce},     {"ncclBroadcast", &nccl.Broadcast},
-        {"ncclReduce", &nccl.Reduce},
     };
     void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
     if (!library) return "libnccl.so.2 cannot be loaded";
@@ -103,32 +97,4 @@ int nccl_all_reduce(ProcessGroup *g, float *data, size_t n, int root, void *stre
 
 int nccl_broadcast(ProcessGroup *g, float *data, size_t n, int root, void *stream) {
     return nccl.Broadcast(data, data, n, FLOAT32, root, g->nccl, stream);
-}
-
-// ncclReduceScatter() wants parts of one size. Ours may differ by one, so each part is a reduction
-// to the rank that it belongs to. As one group, they run side by side.
-int nccl_reduce_scatter(ProcessGroup *g, float *data, size_t n, int root, void *stream) {
-    (void)root;
-    check(nccl.GroupStart(), "ncclGroupStart");
-    for (int r = 0; r < g->size; r++) {
-        Range part = equal_range((long)n, g->size, r);
-        if (part.count == 0) continue;
-        float *at = data + part.first;
-        check(nccl.Reduce(at, at, (size_t)part.count, FLOAT32, SUM, r, g->nccl, stream),
-              "ncclReduce");
-    }
-    return nccl.GroupEnd();
-}
-
-int nccl_all_gather(ProcessGroup *g, float *data, size_t n, int root, void *stream) {
-    (void)root;
-    check(nccl.GroupStart(), "ncclGroupStart");
-    for (int r = 0; r < g->size; r++) {
-        Range part = equal_range((long)n, g->size, r);
-        if (part.count == 0) continue;
-        float *at = data + part.first;
-        check(nccl.Broadcast(at, at, (size_t)part.count, FLOAT32, r, g->nccl, stream),
-              "ncclBroadcast");
-    }
-    return nccl.GroupEnd();
 }

@@ -46,14 +46,13 @@ const char *dist_host_name(int rank) {
 }
 
 bool dist_hosts_are_equal(void) {
-    int ranks_of_0 = 0, same = 0;
-    for (int r = 0; r < world.all->size; r++) ranks_of_0 += world.host_numbers[r] == 0;
+    bool equal = true;
     for (int h = 0; h < world.num_hosts; h++) {
         int ranks = 0;
         for (int r = 0; r < world.all->size; r++) ranks += world.host_numbers[r] == h;
-        same += ranks == ranks_of_0;
+        equal = equal && ranks * world.num_hosts == world.all->size;
     }
-    return same == world.num_hosts;
+    return equal;
 }
 
 // ## Finding the others

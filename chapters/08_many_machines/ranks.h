@@ -79,7 +79,8 @@ int group_size(const ProcessGroup *group);
 
 // How dist_all_reduce() sums. "star", "sharded", "ring" and "tree" add in the order of chapter 2's
 // algorithms of the same names, so k ranks get the bits of k devices in one process. "mpi" and
-// "nccl" promise no order. "nccl" is for GPUs and carries the other collectives, too. By default
+// "nccl" promise no order. "nccl" is for GPUs; it also
+// broadcasts, and the other collectives of GPUs go through host memory. By default
 // GPUs use "nccl" if they can, everything else uses "star". die()s if it cannot be used.
 void dist_choose_all_reduce(const char *name);
 const char *dist_chosen_all_reduce(void);

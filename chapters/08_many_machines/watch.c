@@ -3,7 +3,6 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "behind/launch.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -32,7 +31,7 @@ static atomic_bool running, patient, ending;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
 static double moved;     // when something last arrived
-static bool *in_group;   // which ranks are in the group
+static bool *in_group;   // which ranks are in the group of the last collective
 static long numbers[64]; // of the last collective of each group; groups beyond share the last place
 
 static long *number_of(int group) {
@@ -143,7 +142,6 @@ static _Noreturn void end_with(const Verdict *v) {
     if (v->who != rank) say_error(v->hint, v->error);
     nanosleep(&(struct timespec){0, UNTIL_ALL_HAVE_SAID_IT}, NULL);
     clean_up_before_dying();
-    launch_ends_with_us();
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     _exit(EXIT_FAILURE); // not exit(), whose handlers would tear down what other threads still use
 }
@@ -180,97 +178,87 @@ static void ask_all(const Place *mine) {
 
 // ## Which rank it is
 
+// What is known of a rank when all have been asked. The later, the more it explains. (The rank that
+// all wait for may be in another group: others wait for those that wait for it.)
+typedef enum { FINE, ELSEWHERE, BEHIND, SILENT, ENDING } State;
+
+static State state_of(int r, const Place *mine) {
+    const Answer *answer = &answers[r];
+    const Place *theirs = &answer->place;
+    if (!answered[r]) return SILENT;
+    if (answer->ends) return ENDING; // it says why itself
+    if (!members[r]) return FINE;
+    if (answer->number < mine->number && !theirs->inside) return BEHIND;
+    bool same = theirs->group == mine->group && theirs->number == mine->number &&
+                strcmp(theirs->what, mine->what) == 0 && strcmp(theirs->why, mine->why) == 0;
+    return theirs->inside && !same ? ELSEWHERE : FINE;
+}
+
+// The first rank with the worst state.
+static int rank_at_fault(const Place *mine, State *state) {
+    int who = 0;
+    for (int r = 1; r < size; r++)
+        if (state_of(r, mine) > state_of(who, mine)) who = r;
+    *state = state_of(who, mine);
+    return who;
+}
+
 // "all_reduce 17 (bucket 1, step 42)"
 static const char *text_of(const Place *place, char text[], size_t length) {
     const char *begin = *place->why ? " (" : "", *end = *place->why ? ")" : "";
+    if (place->number == 0) return "the start";
     snprintf(text, length, "%s %ld%s%s%s", place->what, place->number, begin, place->why, end);
     return text;
 }
 
-// (The rank that all wait for may be in another group: others wait for those that wait for it.)
-static bool is_silent(int r, const Place *mine) {
-    (void)mine;
-    return !answered[r];
-}
-static bool ends_itself(int r, const Place *mine) {
-    (void)mine;
-    return answered[r] && answers[r].ends;
-}
-static bool is_behind(int r, const Place *mine) {
-    return members[r] && answers[r].number < mine->number && !answers[r].place.inside;
-}
-static bool is_elsewhere(int r, const Place *mine) {
-    const Place *theirs = &answers[r].place;
-    return members[r] && theirs->inside &&
-           (theirs->group != mine->group || theirs->number != mine->number ||
-            strcmp(theirs->what, mine->what) != 0 || strcmp(theirs->why, mine->why) != 0);
-}
-// The first rank for which is(rank, mine) holds; -1: none.
-static int first_rank(bool (*is)(int r, const Place *mine), const Place *mine) {
-    for (int r = 0; r < size; r++)
-        if (is(r, mine)) return r;
-    return -1;
-}
-
-static Verdict judge(const Place *mine) {
-    char here_text[160], there_text[160] = "the start";
-    int silent = first_rank(is_silent, mine), behind = first_rank(is_behind, mine),
-        elsewhere = first_rank(is_elsewhere, mine),
-        who = silent >= 0   ? silent
-              : behind >= 0 ? behind
-                            : elsewhere;
-    Verdict v = {.who = silent >= 0 || behind >= 0 ? who : -1};
-    const char *hint = "all ranks have to make the same collectives in the same order";
-    text_of(mine, here_text, sizeof here_text);
-    if (who >= 0 && who != silent && answers[who].place.number > 0)
-        text_of(&answers[who].place, there_text, sizeof there_text);
-    if (silent >= 0) {
-        snprintf(v.error, sizeof v.error,
-                 "rank %d on %s has not reached %s: it has not answered for %.3g s", who,
-                 hosts[who], here_text, timeout);
-        hint = "is it stopped, or is its host or network down?";
-    } else if (behind >= 0) {
-        snprintf(v.error, sizeof v.error,
-                 "rank %d on %s has not reached %s: after %s it does something else", who,
-                 hosts[who], here_text, there_text);
-        hint = "does it compute for long? A larger --timeout lets the others wait";
-    } else if (elsewhere >= 0) {
-        snprintf(v.error, sizeof v.error, "rank %d on %s is in %s, while rank %d is in %s", who,
-                 hosts[who], there_text, rank, here_text);
-    } else {
-        snprintf(v.error, sizeof v.error, "all ranks are in %s, and nothing has moved for %.3g s",
-                 here_text, timeout);
-        hint = "is a link between the hosts down, or very slow?";
-    }
-    snprintf(v.hint, sizeof v.hint, "%s", hint);
+static Verdict verdict_on(int who, State state, const Place *mine) {
+    char mine_text[160], their_text[160];
+    const char *here_is = text_of(mine, mine_text, sizeof mine_text), *host = hosts[who],
+               *there = text_of(&answers[who].place, their_text, sizeof their_text);
+    Verdict v = {.who = state == SILENT || state == BEHIND ? who : -1};
+    char *error =
+        state == SILENT
+            ? xprintf("rank %d on %s has not reached %s: it has not answered for %.3g s", who, host,
+                      here_is, timeout)
+        : state == BEHIND
+            ? xprintf("rank %d on %s has not reached %s: after %s it does something else", who,
+                      host, here_is, there)
+        : state == ELSEWHERE
+            ? xprintf("rank %d on %s is in %s, while rank %d is in %s", who, host, there, rank,
+                      here_is)
+            : xprintf("all ranks are in %s, and nothing has moved for %.3g s", here_is, timeout);
+    static const char *const hints[] = {
+        [FINE] = "is a link between the hosts down, or very slow?",
+        [ELSEWHERE] = "all ranks have to make the same collectives in the same order",
+        [BEHIND] = "does it compute for long? A larger --timeout lets the others wait",
+        [SILENT] = "is it stopped, or is its host or network down?"};
+    snprintf(v.error, sizeof v.error, "%s", error);
+    snprintf(v.hint, sizeof v.hint, "%s", hints[state]);
+    free(error);
     return v;
-}
-
-// A rank that ends by itself says why. And while ranks are patient, others may be at work.
-static bool may_wait(const Place *mine) {
-    if (first_rank(ends_itself, mine) >= 0) return true;
-    return atomic_load(&patient) && first_rank(is_silent, mine) < 0 &&
-           first_rank(is_behind, mine) >= 0;
 }
 
 // ## The thread
 
-// To answer, ranks have a third of the time, at most two seconds, since they were asked. (This
-// process, or all, may have been stopped in between.)
-static bool judge_the_others(void) {
+// This rank waits too long, and the others had time to answer.
+static void judge_the_others(void) {
     double waited;
+    State state;
     Place mine = where_am_i(&waited);
-    if (waited < timeout) return false; // something has moved meanwhile
-    if (may_wait(&mine)) {
+    if (waited < timeout) return; // something has moved meanwhile
+    int who = rank_at_fault(&mine, &state);
+    if (state == ENDING || (state == BEHIND && atomic_load(&patient))) {
         watch_progress(); // and asks again
-        return false;
+        return;
     }
-    Verdict verdict = judge(&mine);
+    Verdict verdict = verdict_on(who, state, &mine);
     for (int r = 0; r < size; r++)
         if (r != rank) post(&verdict, sizeof verdict, r, VERDICT);
     end_with(&verdict);
 }
 
+// To answer, ranks have a third of the time, at most two seconds, since they were asked. (This
+// process, or all, may have been stopped in between.)
 static void *watch(void *unused) {
     const double to_answer = fmin(timeout / 3, 2);
     bool asked = false;
@@ -283,8 +271,10 @@ static void *watch(void *unused) {
             ask_all(&mine);
             asked = true;
         }
-        if (asked && waited >= timeout && seconds_now() - asked_at >= to_answer)
-            asked = judge_the_others();
+        if (asked && waited >= timeout && seconds_now() - asked_at >= to_answer) {
+            judge_the_others();
+            asked = false;
+        }
         nanosleep(&(struct timespec){0, 10000000}, NULL);
     }
     return unused;

@@ -50,7 +50,7 @@ ranks=
 [ $# = 0 ] || ranks=yes
 while [ "$ranks" ] && read -r also expected flags_of_it; do
     status=0
-    (cd "$new" && exec "$@" sh -c 'RECORD_TO=/dev/null exec "$0" "$@"' "$program" $flags_of_it </dev/null >also 2>errors) || status=$?
+    (cd "$new" && exec "$@" "$program" $flags_of_it </dev/null >also 2>errors) || status=$?
     [ $status = "$expected" ] || refuse "chapters/$name/recorded: $flags_of_it ended with status $status, not $expected" "see $work/errors"
     {
         echo "$ make run-${name%%_*} ARGS='$flags_of_it'"

@@ -27,8 +27,8 @@ using namespace cudasim;
 
 // ---- what all ranks share --------------------------------------------------------------------
 
-enum What { ALL_REDUCE, BROADCAST, REDUCE };
-static const char *const names[] = {"ncclAllReduce", "ncclBroadcast", "ncclReduce"};
+enum What { ALL_REDUCE, BROADCAST };
+static const char *const names[] = {"ncclAllReduce", "ncclBroadcast"};
 
 struct Call { // of one rank
     What what;
@@ -130,9 +130,6 @@ struct Local { // this process's rank, in one call
     size_t sent() const { // floats
         return call.what != BROADCAST || comm->rank == call.root ? call.count : 0;
     }
-    size_t received() const {
-        return call.what != REDUCE || comm->rank == call.root ? call.count : 0;
-    }
 };
 
 template <class Holds> static void wait_for_all(const ncclComm *comm, Holds holds) {
@@ -166,7 +163,7 @@ static float sum_at(const Local &l, size_t i) {
 }
 
 static void take_result(const Local &l) {
-    std::vector<float> result(l.received());
+    std::vector<float> result(l.call.count);
     for (size_t i = 0; i < result.size(); i++)
         result[i] = l.call.what == BROADCAST ? l.comm->clique->data[l.call.root][i] : sum_at(l, i);
     check_range(names[l.call.what], l.comm->gpu, l.receive, result.size() * sizeof(float), WRITE);
@@ -190,26 +187,7 @@ static void run(const Local &l) {
     seat.done = l.number;
 }
 
-// ---- groups ----------------------------------------------------------------------------------
-
-// The calls between ncclGroupStart() and ncclGroupEnd() reach the stream at its end.
-static std::vector<Local> group;
-static int depth;
-
-ncclResult_t ncclGroupStart(void) {
-    ENTER();
-    depth++;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclGroupEnd(void) {
-    ENTER();
-    if (depth == 0) return ncclInvalidUsage;
-    if (--depth > 0) return ncclSuccess;
-    for (const Local &l : group) enqueue(l.stream, [=] { run(l); });
-    group.clear();
-    return ncclSuccess;
-}
+// ---- calls -----------------------------------------------------------------------------------
 
 static ncclResult_t call(What what, const void *send, void *receive, size_t count,
                          ncclDataType_t type, int op, int root, ncclComm_t comm,
@@ -226,10 +204,7 @@ static ncclResult_t call(What what, const void *send, void *receive, size_t coun
         mistake("in place is: where the result belongs",
                 "%s() whose buffers overlap in another way than in place", names[what]);
     comm->called++;
-    if (depth > 0)
-        group.push_back(local);
-    else
-        enqueue(stream, [=] { run(local); });
+    enqueue(stream, [=] { run(local); });
     return ncclSuccess;
 }
 
@@ -243,11 +218,6 @@ ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, ncclDa
     ENTER();
     return call(BROADCAST, send, receive, count, type, ncclSum, root, comm, stream);
 }
-ncclResult_t ncclReduce(const void *send, void *receive, size_t count, ncclDataType_t type,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-    ENTER();
-    return call(REDUCE, send, receive, count, type, op, root, comm, stream);
-}
 
 // ---- loading it ------------------------------------------------------------------------------
 
@@ -256,8 +226,7 @@ void *cudasim::nccl_function(const char *name) {
     { #function, (void *)function }
     static const std::map<std::string, void *> functions{
         FUNCTION(ncclGetUniqueId),    FUNCTION(ncclCommInitRank), FUNCTION(ncclCommDestroy),
-        FUNCTION(ncclGetErrorString), FUNCTION(ncclGroupStart),   FUNCTION(ncclGroupEnd),
-        FUNCTION(ncclAllReduce),      FUNCTION(ncclBroadcast),    FUNCTION(ncclReduce)};
+        FUNCTION(ncclGetErrorString), FUNCTION(ncclAllReduce),    FUNCTION(ncclBroadcast)};
     auto found = functions.find(name);
     return found == functions.end() ? nullptr : found->second;
 }

@@ -101,12 +101,7 @@ Flags read_rank_flags(int argc, char *argv[]) {
 
 // ## The same on all ranks
 
-static void add_line(char **text, char *line) {
-    char *longer = xprintf("%s%s\n", *text, line);
-    free(*text);
-    free(line);
-    *text = longer;
-}
+static const char *on_or_off(bool on) { return on ? "on" : "off"; }
 
 // Ranks that were built from other sources would call other collectives.
 static uint32_t program_checksum(void) {
@@ -120,35 +115,24 @@ static uint32_t program_checksum(void) {
     return (uint32_t)sum;
 }
 
-// (All ranks ask for all of these, in one collective. Devices of another kind add in another order,
-// so what is computed alike on all ranks would drift apart.)
+// (In one collective. Devices of another kind add in another order, so what is computed alike on
+// all ranks would drift apart.)
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
-    char *kind = device_kind(dist_device()), *lr = xshortest(f->lr), *text = xstrdup("");
-    add_line(&text, xprintf("a program with the checksum %08x", program_checksum()));
-    add_line(&text, xprintf("a device of the kind %s", kind));
-    add_line(&text, xprintf("--timeout %.9g", (double)rank_flags.timeout));
-    add_line(&text, xprintf("--ranks-per-host %d", rank_flags.ranks_per_host));
-    add_line(&text, xprintf("--train %s", rank_flags.train ? "on" : "off"));
-    add_line(&text, xprintf("--no-shuffle %s", f->shuffle ? "off" : "on"));
-    add_line(&text, xprintf("--hierarchical %s", rank_flags.hierarchical ? "on" : "off"));
-    add_line(&text, xprintf("--network %s", rank_flags.network));
-    add_line(&text, xprintf("--rule %s", rank_flags.rule));
-    add_line(&text, xprintf("--collective %s", rank_flags.collective));
-    add_line(&text, xprintf("--exchange %s", rank_flags.exchange));
-    add_line(&text, xprintf("--checkpoint %s", f->checkpoint ? "FILE" : "none"));
-    add_line(&text, xprintf("--resume %s", f->resume ? "FILE" : "none"));
-    add_line(&text, xprintf("--batch-size %d", f->batch_size));
-    add_line(&text, xprintf("--lr %s", lr));
-    add_line(&text, xprintf("--epochs %d", f->epochs));
-    add_line(&text, xprintf("--steps %d", f->steps));
-    add_line(&text, xprintf("--seed %llu", (unsigned long long)f->seed));
-    add_line(&text, xprintf("--seeds %d", rank_flags.seeds));
-    add_line(&text, xprintf("--bucket %d", rank_flags.bucket));
-    add_line(&text, xprintf("--fusion %d", rank_flags.fusion));
-    add_line(&text, xprintf("--cycle %.9g", (double)rank_flags.cycle));
-    add_line(&text, xprintf("%d training and %d test images", train_data->count, test_data->count));
-    add_line(&text, xprintf("training and test images with the checksums %08x and %08x",
-                            dataset_checksum(train_data), dataset_checksum(test_data)));
+    const RankFlags *r = &rank_flags;
+    char *kind = device_kind(dist_device()), *lr = xshortest(f->lr);
+    char *text = xprintf(
+        "a program with the checksum %08x\na device of the kind %s\n--timeout %.9g\n"
+        "--ranks-per-host %d\n--train %s\n--no-shuffle %s\n--hierarchical %s\n--network %s\n"
+        "--rule %s\n--collective %s\n--exchange %s\n--checkpoint %s\n--resume %s\n"
+        "--batch-size %d\n--lr %s\n--epochs %d\n--steps %d\n--seed %llu\n--seeds %d\n"
+        "--bucket %d\n--fusion %d\n--cycle %.9g\n%d training and %d test images\n"
+        "training and test images with the checksums %08x and %08x\n",
+        program_checksum(), kind, (double)r->timeout, r->ranks_per_host, on_or_off(r->train),
+        on_or_off(!f->shuffle), on_or_off(r->hierarchical), r->network, r->rule, r->collective,
+        r->exchange, f->checkpoint ? "FILE" : "none", f->resume ? "FILE" : "none", f->batch_size,
+        lr, f->epochs, f->steps, (unsigned long long)f->seed, r->seeds, r->bucket, r->fusion,
+        (double)r->cycle, train_data->count, test_data->count, dataset_checksum(train_data),
+        dataset_checksum(test_data));
     dist_must_agree(text);
     free(text);
     free(kind);

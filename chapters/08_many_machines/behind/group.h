@@ -69,7 +69,7 @@ void enqueue_leave(void);
 // nccl.c
 const char *nccl_obstacle(void); // why this rank cannot use NCCL; NULL if it can
 typedef int NcclCollective(ProcessGroup *g, float *data, size_t n, int root, void *stream);
-NcclCollective nccl_all_reduce, nccl_broadcast, nccl_reduce_scatter, nccl_all_gather;
+NcclCollective nccl_all_reduce, nccl_broadcast;
 void behind_an_event(const char *what, NcclCollective *call, ProcessGroup *g, Tensor *t, int root);
 void nccl_close(ProcessGroup *g);
 

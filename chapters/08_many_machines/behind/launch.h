@@ -22,9 +22,4 @@ void launch_have_witness(const Launch *launch);
 // Now it may end.
 void launch_dismiss_witness(void);
 
-// To be called before this process ends the job: sees to it that the launcher's process on this
-// host ends, too. (Open MPI's first tells the other hosts to end, and waits for their answer: from
-// a host that cannot be reached, for as long as TCP tries, a quarter of an hour.)
-void launch_ends_with_us(void);
-
 #endif

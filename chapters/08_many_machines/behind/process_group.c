@@ -5,7 +5,6 @@
 #include "common/base/error.h"
 #include "chapters/08_many_machines/watch.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,7 +173,7 @@ static void collective(const char *what, Collective *run, NcclCollective *by_ncc
     ProcessGroup *g = group_or_all(group);
     CHECK(t->device == dist_device(), "what is exchanged is on this rank's device");
     CHECK(has_values(t->device), "devices without values have nothing to exchange");
-    if (chosen() == NCCL)
+    if (chosen() == NCCL && by_nccl)
         behind_an_event(what, by_nccl, g, t, root);
     else
         through_the_host(what, run, g, t, root);
@@ -187,10 +186,10 @@ void dist_broadcast(ProcessGroup *group, Tensor *t, int root) {
     collective("broadcast", broadcast_tree, nccl_broadcast, group, t, root);
 }
 void dist_reduce_scatter(ProcessGroup *group, Tensor *t) {
-    collective("reduce_scatter", reduce_scatter_ring, nccl_reduce_scatter, group, t, 0);
+    collective("reduce_scatter", reduce_scatter_ring, NULL, group, t, 0);
 }
 void dist_all_gather(ProcessGroup *group, Tensor *t) {
-    collective("all_gather", all_gather_ring, nccl_all_gather, group, t, 0);
+    collective("all_gather", all_gather_ring, NULL, group, t, 0);
 }
 
 void dist_barrier(ProcessGroup *group) {
@@ -215,22 +214,15 @@ void dist_sum(ProcessGroup *group, double values[], int n) {
 
 // ## Texts of all ranks, and whether they are the same
 
-// First their lengths, then as many bytes of each as the longest has.
 char **gather_texts(const char *mine) {
+    enum { LONGEST = 2048 };
     int size = dist_get_world_size();
-    double length = (double)strlen(mine), longest = 0, *all = xmalloc(sizeof *all * (size_t)size);
-    dist_gather(NULL, &length, 1, all);
-    for (int r = 0; r < size; r++) longest = fmax(longest, all[r]);
-    free(all);
-    size_t room = (size_t)longest + 1;
-    char *padded = xcalloc(1, room), *texts = xmalloc(room * (size_t)size);
-    char **list = xmalloc(sizeof *list * ((size_t)size + 1));
-    memcpy(padded, mine, strlen(mine));
-    group_gather("gather", NULL, padded, room, texts);
-    for (int r = 0; r < size; r++) list[r] = xstrdup(texts + room * (size_t)r);
-    list[size] = NULL;
+    char padded[LONGEST] = "", *texts = xmalloc(LONGEST * (size_t)size);
+    char **list = xcalloc((size_t)size + 1, sizeof *list);
+    snprintf(padded, sizeof padded, "%s", mine);
+    group_gather("gather", NULL, padded, sizeof padded, texts);
+    for (int r = 0; r < size; r++) list[r] = xstrdup(texts + LONGEST * r);
     free(texts);
-    free(padded);
     return list;
 }
 
