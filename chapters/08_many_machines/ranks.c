@@ -91,7 +91,7 @@ static void start_mpi(void) {
 static void find_the_others(void) {
     int local_rank, local_size;
     start_mpi();
-    world.all = group_of(MPI_COMM_WORLD, 0);
+    world.all = group_of(MPI_COMM_WORLD);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &world.host);
     MPI_Comm_rank(world.host, &local_rank);
     MPI_Comm_size(world.host, &local_size);
@@ -105,7 +105,7 @@ static void find_the_others(void) {
 // A process that was started by hand does without MPI, which would want a network and files.
 static void be_alone(void) {
     launch_check(&world.launch, 1);
-    world.all = group_of(MPI_COMM_NULL, 0);
+    world.all = group_of(MPI_COMM_NULL);
     world.host = world.watched = MPI_COMM_NULL;
     world.local_size = 1;
 }

@@ -15,9 +15,8 @@
 
 // Where a rank is.
 typedef struct Place {
-    int group;   // of its last collective,
-    long number; // which was this one of the group,
-    bool inside; // and it is not yet through with it
+    long number; // of its last collective,
+    bool inside; // and whether it is still in it
     char what[32], why[WHAT_LENGTH];
 } Place;
 
@@ -30,26 +29,16 @@ static atomic_bool running, patient, ending;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Place here;
-static double moved;     // when something last arrived
-static bool *in_group;   // which ranks are in the group of the last collective
-static long numbers[64]; // of the last collective of each group; groups beyond share the last place
-
-static long *number_of(int group) {
-    int last = sizeof numbers / sizeof numbers[0] - 1;
-    return &numbers[group < last ? group : last];
-}
+static double moved; // when something last arrived
 
 // ## By the thread that communicates
 
-void watch_enter(int group, const int members[], int members_size, long number, const char *what,
-                 const char *why) {
+void watch_enter(const char *what, const char *why) {
     pthread_mutex_lock(&mutex);
-    here = (Place){.group = group, .number = number, .inside = true};
+    here.number++;
+    here.inside = true;
     snprintf(here.what, sizeof here.what, "%s", what);
     snprintf(here.why, sizeof here.why, "%s", why);
-    for (int r = 0; in_group && r < size; r++) in_group[r] = false;
-    for (int m = 0; in_group && m < members_size; m++) in_group[members[m]] = true;
-    *number_of(group) = number;
     moved = seconds_now();
     pthread_mutex_unlock(&mutex);
 }
@@ -81,16 +70,10 @@ static Place where_am_i(double *seconds_without_progress) {
 
 enum { ASK, ANSWER, VERDICT }; // tags
 
-typedef struct Question {
-    int group;
-    long number; // of the question
-} Question;
-
 typedef struct Answer {
     Place place;
-    long question;
-    long number; // of its last collective of the group that it was asked about
-    bool ends;   // it has an error to report, and will end by itself
+    long question; // its number
+    bool ends;     // it has an error to report, and will end by itself
 } Answer;
 
 typedef struct Verdict {
@@ -98,10 +81,9 @@ typedef struct Verdict {
     char error[400], hint[160];
 } Verdict;
 
-static Question question; // the last one that this rank has asked,
-static double asked_at;   // and when
-static Answer *answers;   // one of each rank
-static bool *answered, *members;
+static long question;   // the number of the last one that this rank has asked,
+static double asked_at; // and when
+static Answer *answers; // of each rank
 
 // The copy is never freed: these messages are few, and soon after them the job ends.
 static void post(const void *data, size_t bytes, int to, int tag) {
@@ -124,13 +106,9 @@ static bool poll_for(void *data, size_t bytes, int tag, int *from) {
     return true;
 }
 
-static Answer answer_to(Question q) {
+static Answer answer_to(long its_question) {
     double waited;
-    Answer answer = {.place = where_am_i(&waited), .question = q.number, .ends = is_about_to_end()};
-    pthread_mutex_lock(&mutex);
-    answer.number = *number_of(q.group);
-    pthread_mutex_unlock(&mutex);
-    return answer;
+    return (Answer){where_am_i(&waited), its_question, is_about_to_end()};
 }
 
 // All ranks but the one at fault report it, and then end the job. (That one may be stopped, and go
@@ -147,7 +125,7 @@ static _Noreturn void end_with(const Verdict *v) {
 }
 
 static void answer_others(void) {
-    Question theirs_to_me;
+    long theirs_to_me;
     Answer theirs;
     Verdict verdict;
     int from;
@@ -155,42 +133,31 @@ static void answer_others(void) {
         Answer mine = answer_to(theirs_to_me);
         post(&mine, sizeof mine, from, ANSWER);
     }
-    while (poll_for(&theirs, sizeof theirs, ANSWER, &from)) {
-        if (theirs.question != question.number) continue; // an earlier one
-        answers[from] = theirs;
-        answered[from] = true;
-    }
+    while (poll_for(&theirs, sizeof theirs, ANSWER, &from)) { answers[from] = theirs; }
     if (poll_for(&verdict, sizeof verdict, VERDICT, &from)) end_with(&verdict);
 }
 
-static void ask_all(const Place *mine) {
-    question = (Question){.group = mine->group, .number = question.number + 1};
+static void ask_all(void) {
+    question++;
     asked_at = seconds_now();
-    pthread_mutex_lock(&mutex);
-    memcpy(members, in_group, sizeof *members * (size_t)size);
-    pthread_mutex_unlock(&mutex);
-    answers[rank] = answer_to(question);
-    for (int r = 0; r < size; r++) {
-        answered[r] = r == rank;
+    for (int r = 0; r < size; r++)
         if (r != rank) post(&question, sizeof question, r, ASK);
-    }
 }
 
 // ## Which rank it is
 
-// What is known of a rank when all have been asked. The later, the more it explains. (The rank that
-// all wait for may be in another group: others wait for those that wait for it.)
+// What is known of a rank when all have been asked. The later, the more it explains.
 typedef enum { FINE, ELSEWHERE, BEHIND, SILENT, ENDING } State;
 
 static State state_of(int r, const Place *mine) {
     const Answer *answer = &answers[r];
     const Place *theirs = &answer->place;
-    if (!answered[r]) return SILENT;
+    if (r == rank) return FINE;
+    if (answer->question != question) return SILENT;
     if (answer->ends) return ENDING; // it says why itself
-    if (!members[r]) return FINE;
-    if (answer->number < mine->number && !theirs->inside) return BEHIND;
-    bool same = theirs->group == mine->group && theirs->number == mine->number &&
-                strcmp(theirs->what, mine->what) == 0 && strcmp(theirs->why, mine->why) == 0;
+    if (theirs->number < mine->number && !theirs->inside) return BEHIND;
+    bool same = theirs->number == mine->number && strcmp(theirs->what, mine->what) == 0 &&
+                strcmp(theirs->why, mine->why) == 0;
     return theirs->inside && !same ? ELSEWHERE : FINE;
 }
 
@@ -264,11 +231,11 @@ static void *watch(void *unused) {
     bool asked = false;
     while (atomic_load(&running)) {
         double waited;
-        Place mine = where_am_i(&waited);
+        where_am_i(&waited);
         answer_others();
         if (waited < timeout - to_answer) asked = false;
         if (!asked && waited >= timeout - to_answer) {
-            ask_all(&mine);
+            ask_all();
             asked = true;
         }
         if (asked && waited >= timeout && seconds_now() - asked_at >= to_answer) {
@@ -291,11 +258,6 @@ void watch_start(MPI_Comm its_comm, const char *const its_hosts[], double its_ti
     MPI_Comm_size(comm, &size);
     if (size == 1) return;
     answers = xcalloc((size_t)size, sizeof *answers);
-    answered = xcalloc((size_t)size, sizeof *answered);
-    members = xcalloc((size_t)size, sizeof *members);
-    pthread_mutex_lock(&mutex);
-    in_group = xcalloc((size_t)size, sizeof *in_group);
-    pthread_mutex_unlock(&mutex);
     atomic_store(&running, true);
     if (pthread_create(&thread, NULL, watch, NULL) != 0)
         die("raise `ulimit -u`", "cannot start the thread that watches the other ranks");
@@ -304,10 +266,7 @@ void watch_start(MPI_Comm its_comm, const char *const its_hosts[], double its_ti
 void watch_stop(void) {
     if (atomic_exchange(&running, false)) pthread_join(thread, NULL);
     free(answers);
-    free(answered);
-    free(members);
-    free(in_group);
     answers = NULL;
-    answered = members = in_group = NULL;
-    memset(numbers, 0, sizeof numbers);
+    question = 0;
+    here = (Place){0};
 }

@@ -17,10 +17,9 @@ enum { WHAT_LENGTH = 96 };
 void watch_start(MPI_Comm comm, const char *const hosts[], double timeout);
 void watch_stop(void);
 
-// By the thread that communicates. This rank begins collective `number` (from 1) of group `group`,
-// whose `size` members are these ranks; what: "all_reduce"; why: "bucket 1, step 42".
-void watch_enter(int group, const int members[], int size, long number, const char *what,
-                 const char *why);
+// By the thread that communicates. This rank begins a collective. what: "all_reduce"; why: "bucket
+// 1, step 42".
+void watch_enter(const char *what, const char *why);
 void watch_progress(void); // something has arrived
 // It is done. While the job is being ended, this does not return, so nothing computes with numbers
 // that have not arrived.

@@ -9,7 +9,6 @@
 
 struct ProcessGroup {
     MPI_Comm comm; // MPI_COMM_NULL: a rank alone, which sends nothing
-    int id;        // 0 for all ranks, then in the order of dist_new_group()
     long number;   // of its last collective
     int rank, size;
     int *world_rank; // of each of its ranks
@@ -51,7 +50,7 @@ Collective all_reduce_sharded, all_reduce_ring, all_reduce_tree, all_reduce_mpi,
 
 // process_group.c
 ProcessGroup *group_or_all(const ProcessGroup *group);
-ProcessGroup *group_of(MPI_Comm comm, int id);
+ProcessGroup *group_of(MPI_Comm comm);
 void group_free(ProcessGroup *group);
 void count_traffic(const ProcessGroup *g, int to, size_t bytes);
 void group_gather(const char *what, const ProcessGroup *group, const void *mine, size_t bytes,

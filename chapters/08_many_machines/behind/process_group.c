@@ -13,7 +13,6 @@
 static struct {
     float *stage; // host memory for what a GPU exchanges without NCCL
     size_t stage_floats;
-    int num_groups; // that there ever were
     char note[WHAT_LENGTH];
     char *why_no_nccl;   // NULL: there is
     DistTraffic traffic; // of the thread that communicates, unless its queue is empty
@@ -36,15 +35,13 @@ void dist_wait_patiently(bool on) { watch_patiently(on); }
 typedef struct Work {
     Collective *run; // NULL: another queue's library does it
     Exchange x;
-    long number;
     const char *what;
     char why[WHAT_LENGTH];
 } Work;
 
 static void carry_out(void *context) {
     Work *work = context;
-    const ProcessGroup *g = work->x.group;
-    watch_enter(g->id, g->world_rank, g->size, work->number, work->what, work->why);
+    watch_enter(work->what, work->why);
     if (work->run) {
         if (work->x.n > 0) work->run(&work->x);
         watch_leave();
@@ -64,8 +61,8 @@ static int tag_of(long number, const char *what) {
 
 static void enqueue(const char *what, Collective *run, Exchange x) {
     Work *work = xmalloc(sizeof *work);
-    *work = (Work){.run = run, .x = x, .number = ++x.group->number, .what = what};
-    work->x.tag = tag_of(work->number, what);
+    *work = (Work){.run = run, .x = x, .what = what};
+    work->x.tag = tag_of(++x.group->number, what);
     memcpy(work->why, here.note, sizeof work->why);
     queue_call(comm_queue(dist_device()), carry_out, work);
 }
@@ -251,9 +248,9 @@ void dist_must_agree(const char *text) {
 // ## Groups
 
 // Messages between ranks of a group go over a communicator of MPI.
-ProcessGroup *group_of(MPI_Comm comm, int id) {
+ProcessGroup *group_of(MPI_Comm comm) {
     ProcessGroup *g = xcalloc(1, sizeof *g);
-    *g = (ProcessGroup){.comm = comm, .id = id, .size = 1};
+    *g = (ProcessGroup){.comm = comm, .size = 1};
     if (comm != MPI_COMM_NULL) {
         mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         mpi_check(MPI_Comm_rank(comm, &g->rank), "MPI_Comm_rank");
@@ -271,13 +268,13 @@ ProcessGroup *dist_new_group(int colour) {
     MPI_Comm comm = MPI_COMM_NULL;
     synchronize_all();
     if (all->size > 1) mpi_check(MPI_Comm_split(all->comm, colour, me, &comm), "MPI_Comm_split");
-    ProcessGroup *g = group_of(comm, ++here.num_groups);
+    ProcessGroup *g = group_of(comm);
     group_gather("gather", g, &me, sizeof me, g->world_rank);
     return g;
 }
 
 void group_free(ProcessGroup *g) {
-    bool is_last = g->id == 0;
+    bool is_last = g == group_or_all(NULL);
     free(g->place);
     free(g->world_rank);
     free(g);
