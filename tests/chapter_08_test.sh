@@ -161,7 +161,7 @@ done <<'ROWS'
 s/"step":"8"/"step":"9223372036854775807"/|9223372036854775807 minibatches are not the 1 epochs
 s/"epoch":"1"/"epoch":"4"/;s/"step":"8"/"step":"1"/|1 minibatches are not the 4 epochs
 s/"epoch":"1"/"epoch":"1000000"/;s/"step":"8"/"step":"8000000"/|is after minibatch 16000000, the training ends after 48
-s/devices 2/devices 4294967298/|does not say its devices, its loss and its accuracy
+s/ranks 2/ranks 4294967298/|does not say its number of ranks
 ROWS
 [ -z "$(find . -name '*.tmp.*')" ] && [ ! -e none ]
 verdict $? "nothing half-written is left"

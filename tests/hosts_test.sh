@@ -14,7 +14,7 @@ trap 'hosts down; rm -rf "$work"' EXIT
 why=
 hosts can >"$work/can" 2>&1 || why=$(sed -n 's/.*error: //p' "$work/can")
 case $(mpirun --version 2>/dev/null) in *'Open MPI'*) ;; *) why="hosts.sh knows Open MPI's mpirun only" ;; esac
-"$ranks" --case between | grep -q "built without MPI" && why="this was built without MPI"
+"$ranks" --case between | grep -q "no MPI" && why="this was built without MPI"
 [ -z "$why" ] || skip_all "ranks on several hosts" "$why"
 
 run() { # RANKS PROGRAM ARG..: what is said comes to $work/said

@@ -5,6 +5,8 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
+#include "common/base/range.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/ranks.h"
 #include "dies.h"
 
@@ -18,6 +20,24 @@ static inline float device_value(int d, int i, bool whole) {
     uint32_t bits = (uint32_t)(d + 1) * 2654435761u ^ (uint32_t)(i + 7) * 40503u * 65537u;
     int number = (int)(bits >> 8 & 1023) - 512;
     return whole ? (float)number : (float)number * 0.37f / (float)(1 + (bits & 255));
+}
+
+// By the formula: bytes that this rank sends for n floats, by a hierarchical allreduce, to ranks on
+// its own host and to others. (Ranks of a host stand side by side, and all hosts have as many.)
+typedef struct HierarchicalBytes {
+    size_t inside, across;
+} HierarchicalBytes;
+static inline HierarchicalBytes hierarchical_bytes(size_t n) {
+    int L = dist_local_size(), here = dist_local_rank(), host = dist_host_of(dist_get_rank());
+    size_t own = (size_t)equal_range((long)n, L, here).count;
+    size_t next = (size_t)equal_range((long)n, L, (here + 1) % L).count;
+    const Allreduce *sum = &allreduces[0];
+    for (int a = 0; a < NUM_ALLREDUCES; a++) // as the chosen one sums across
+        if (strcmp(allreduces[a].name, dist_chosen_all_reduce()) == 0) sum = &allreduces[a];
+    // Reduce-scatter sends all parts but its own, all-gather all but the next one's.
+    size_t floats = L > 1 ? (n - own) + (n - next) : 0;
+    return (HierarchicalBytes){floats * sizeof(float),
+                               allreduce_bytes(sum, own, dist_num_hosts(), host).sent};
 }
 
 // ---- who starts them ---------------------------------------------------------------------------

@@ -77,7 +77,7 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
         if (plan->hosts_first) hierarchical_begin();
         rank_net = rank_net_new(net, options_of(plan));
     } else {
-        sum_in_this_process(plan->algorithm);
+        choose_allreduce(plan->algorithm);
         ddp = ddp_new(net, device, size, options_of(plan).ddp);
     }
     for (int step = 0, first = 0; step < NUM_STEPS; first += rows_in(plan, step++)) {

@@ -182,7 +182,9 @@ static void say_bytes_to_hosts(const char *name, size_t formula) {
 static void bytes_between_hosts(void) {
     hierarchical_begin();
     expect_sum(LONGEST, 0, 1);
-    dist_print_ranks();
+    printf("%d ranks on %d hosts,%s\n", size, dist_num_hosts(),
+           dist_is_mpi_available() ? "" : " no MPI");
+    for (int r = 0; r < size; r++) printf("rank %d on %s: \n", r, dist_host_name(r));
     for (int way = 0; way < 3; way++) {
         static const char *const names[] = {"star", "ring", "hierarchical"};
         fill_mine(LONGEST, true);

@@ -3,7 +3,6 @@
 #ifndef HIERARCHICAL_H
 #define HIERARCHICAL_H
 
-#include <stddef.h>
 #include "common/tensor/tensor.h"
 
 // NULL if it can be done, else why not: all hosts must have the same number of ranks.
@@ -17,11 +16,5 @@ void hierarchical_end(void);
 // t, on this rank's device, becomes the sum of all ranks' t: the same bits on all ranks, in another
 // order of additions than the other sums.
 void hierarchical_all_reduce(Tensor *t);
-
-// By the formula: bytes that this rank sends for n floats to ranks on its own host, and to others.
-typedef struct HierarchicalBytes {
-    size_t inside, across;
-} HierarchicalBytes;
-HierarchicalBytes hierarchical_bytes(size_t n);
 
 #endif

@@ -40,17 +40,18 @@ static RankLesson lesson;
 // ranks.c:open_device
 //
 // On a cluster, Slurm decides who gets which machines. Its `srun` starts the ranks, too, and they
-// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But
-// Debian's and Ubuntu's `slurm-wlm` no longer support PMIx, and this is [what users of llm.c
-// meet](https://github.com/karpathy/llm.c/issues/632): each process believes that it is alone.
-// (Ours compares its world with the number that Slurm says, and refuses to start.) Without PMIx,
-// let `mpirun` start the ranks from the batch script, because it asks Slurm for the machines. That
-// is what [`job.sbatch`](job.sbatch) does. llm.c can also do without MPI: its ranks then find each
-// other through a file in a shared folder or a TCP port.
+// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But not
+// every Slurm has PMIx. The package `slurm-wlm` has dropped it, says the README of llm.c, [whose
+// users were affected](https://github.com/karpathy/llm.c/issues/632). Then MPI fails, or each
+// process believes that it is alone. (Our program compares its world size with the number of tasks
+// that Slurm says, and refuses to start.) The way out is to let `mpirun` start the ranks from the
+// batch script, because it asks Slurm which machines to use. [`job.sbatch`](job.sbatch) tries PMIx
+// first, and then this. llm.c can do without MPI: its ranks also find each other through a file in
+// a shared folder, or through a TCP port.
 //
-// All ranks do the same. Only rank 0 prints:
+// All ranks run the same program. Rank 0 prints for all:
 //
-// ranks.c:dist_print_ranks
+// behind/tables.c:show_ranks
 
 // ## A sum between two processes
 //
@@ -96,34 +97,17 @@ static Prediction ask_about_the_star(void) {
         "numbers of 4 bytes. How many bytes does rank 0 send?");
 }
 
-// Rank 0 asks, and the others wait.
-static Prediction ask(Prediction (*question)(void)) {
-    Prediction expected = {0};
-    dist_wait_patiently(true);
-    if (dist_get_rank() == 0) expected = question();
-    dist_barrier(NULL);
-    dist_wait_patiently(false);
-    return expected;
-}
-
-static void sum_a_vector(void) {
-    Prediction sent = ask(ask_about_the_star);
-    show_collectives();
-    predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
-}
-
 // ## Five steps in code
 //
 // [Horovod](https://github.com/horovod/horovod) made this way of training popular. Its README
 // changed a program for one GPU in five places:
 //
 // ```python
-// hvd.init()                                                       # 1. find the other ranks
-// config.gpu_options.visible_device_list = str(hvd.local_rank())   # 2. pin a GPU to this rank
-// opt = tf.train.AdagradOptimizer(0.01 * hvd.size())               # 3. scale the learning rate
-// opt = hvd.DistributedOptimizer(opt)                              # 4. sum gradients over the
-// ranks hooks = [hvd.BroadcastGlobalVariablesHook(0)]                    # 5. start from rank 0's
-// parameters
+// hvd.init()                                                      # 1. find the other ranks
+// config.gpu_options.visible_device_list = str(hvd.local_rank())  # 2. pin a GPU
+// opt = tf.train.AdagradOptimizer(0.01 * hvd.size())              # 3. scale the learning rate
+// opt = hvd.DistributedOptimizer(opt)                             # 4. sum the gradients
+// hooks = [hvd.BroadcastGlobalVariablesHook(0)]                   # 5. start as rank 0
 // ```
 //
 // (These lines are quoted. Horovod is not installed here, and we have not run them.) You have seen
@@ -148,8 +132,9 @@ static void sum_a_vector(void) {
 //
 // main.c:train
 //
-// The last number is a checksum of all parameters. Each rank computes its own, and all must be
-// equal, to the last bit.
+// In the first epoch, LeNet stays on its plateau (chapter 4). The last number is a checksum of all
+// parameters. Each rank computes its own, and the program checks that all are equal, to the last
+// bit.
 
 static void check_equal_parameters(const RankResult *r) {
     double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
@@ -168,28 +153,31 @@ static void print_lesson(void) {
         rank_flags.exchange, dist_chosen_all_reduce());
 }
 
-// Returns whether it is complete.
-static bool train(void) {
+static bool print_end(const RankResult *r) {
     int W = dist_get_world_size();
+    if (r->stopped) {
+        say("  stopped after %ld steps, on all ranks", r->steps);
+        if (flags.checkpoint && r->epochs > 0)
+            say("  --resume %s continues after epoch %d", flags.checkpoint, r->epochs);
+        return false;
+    }
+    printf("  %ld steps; parameters %08x on all %d rank%s\n", r->steps, r->checksum, W,
+           W == 1 ? "" : "s");
+    book_result("%d rank%s with the same parameters: test acc %.2f", W, W == 1 ? "" : "s",
+                r->test_acc);
+    return true;
+}
+
+static bool train(void) {
     print_lesson();
     RankResult r = train_on_ranks(&lesson);
     check_equal_parameters(&r);
-    if (r.stopped) {
-        say("  stopped after %ld steps, on all ranks", r.steps);
-        if (flags.checkpoint && r.epochs > 0)
-            say("  --resume %s continues after epoch %d", flags.checkpoint, r.epochs);
-        return false;
-    }
-    printf("  %ld steps; parameters %08x on all %d rank%s\n", r.steps, r.checksum, W,
-           W == 1 ? "" : "s");
-    book_result("%d rank%s with the same parameters: test acc %.2f", W, W == 1 ? "" : "s",
-                r.test_acc);
-    return true;
+    return print_end(&r);
 }
 
 // ## How gradients travel
 //
-// Each message costs microseconds, however small it is, and across machines ten times as many. So
+// Each message has a latency, however small it is, and across machines it is longer. So
 // gradients travel together. DDP makes its buckets before the training, because it knows the
 // network. Horovod does not know it, and on each rank gradients become ready in another order. So
 // in every *cycle*, a few milliseconds, the ranks vote on which gradients are ready on *all* of
@@ -274,43 +262,27 @@ static bool train(void) {
 //
 // lr_rules.c:rule_lr
 //
-// Now LeNet trains for ten epochs, with minibatches of 64, 256 and 1,024 images: what 1, 4 and 16
-// ranks compute. A single rank can do each of these trainings (next section). So the four ranks
-// divide the list of trainings among them and work without any exchange:
+// Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images.
+// That is what 1, 4 and 16 ranks compute. But a single rank can do each of these trainings alone,
+// as the next section shows. So the four ranks divide the list of trainings among them:
 //
 // lr_rules.c:deal_rule_jobs
 //
-// main.c:compare_rules
+// behind/tables.c:show_rule_results
 //
-// ![Test accuracy of LeNet after ten epochs.](plots/08_many_machines_lr_rules.png "A line for each
-// of four rules over minibatches of 64, 256 and 1,024 images, with bars from the lowest to the
-// highest seed. All lines begin at one point. At 256 images the two linear rules stay level and the
-// line without a rule falls; at 1,024 all fall, the line without a rule most.")
+// ![Test accuracy of LeNet after ten epochs, with minibatches of 64, 256 and 1,024
+// images.](plots/08_many_machines_lr_rules.png "A line for each of four rules, with bars from the
+// lowest to the highest of three seeds. All lines begin at one point and fall. At 256 images the
+// two linear rules are highest and the line without a rule is lowest; at 1,024 images the linear
+// rule is highest, and the line without a rule is far below.")
 //
-// With 256 images, the linear rule loses almost nothing, and without a rule you lose most. With
-// 1,024 images, every rule loses: 140 updates are too few, and 16 times the rate is near the
-// largest that this network survives. A rule carries a rate over to another minibatch. It does not
-// find a good one: with a base rate of 0.05 instead of 0.02, the linear rule ends at guessing for
-// 1,024 images. And all of this is about plain gradient descent (exercise 4 asks about Adam).
-
-static void compare_rules(void) {
-    RuleJob jobs[MOST_RULE_JOBS];
-    RuleResult results[MOST_RULE_JOBS];
-    int n = rule_jobs(RULES_SGD, flags.seed, rank_flags.seeds, train_data->count / 4, jobs);
-    int most = jobs[n - 1].base_batch * jobs[n - 1].times;
-    if (jobs[0].images < most) {
-        say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
-        return;
-    }
-    dist_wait_patiently(true);
-    deal_rule_jobs(jobs, results, n, train_data, test_data);
-    dist_wait_patiently(false);
-    say("\nLeNet, %d epochs of %d images, seeds: %d", jobs[0].epochs, jobs[0].images,
-        rank_flags.seeds);
-    if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
-    Device *device = dist_device();
-    share_cores(&device, 1);
-}
+// The larger the minibatch, the more accuracy is lost, because there are fewer updates. The more a
+// rule raises the rate, the less is lost, and the linear rule is best. But it does not make up for
+// everything. Even with 256 images, its best seed stays below the worst one with 64. Warm-up does
+// not help here: it makes a quarter of the few updates with a smaller rate. It was invented for
+// rates so large that training fails at the start. A rule carries a rate over to another minibatch.
+// It does not find a good one. And all of this is about plain gradient descent (exercise 4 asks
+// about Adam).
 
 // ## The same on one rank
 //
@@ -321,7 +293,7 @@ static void compare_rules(void) {
 //
 // main.c:ask_about_one_rank
 //
-// main.c:train_on_one_rank
+// behind/tables.c:show_one_rank
 //
 // A CPU device first adds up the gradients over the images of a part, and then adds the result to
 // what is there. That is ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
@@ -334,23 +306,13 @@ static Prediction ask_about_one_rank(void) {
         "its parameters equal to the last bit to those of four ranks?");
 }
 
-static void train_on_one_rank(void) {
-    enum { STEPS = 5 };
-    Prediction equal = ask(ask_about_one_rank);
-    uint32_t ranks = checksum_after(STEPS, &lesson, true);
-    uint32_t one = dist_get_rank() == 0 ? checksum_after(STEPS, &lesson, false) : 0;
-    printf("\n%d steps: parameters %08x on %d ranks, %08x on one rank in %d parts\n", STEPS, ranks,
-           dist_get_world_size(), one, dist_get_world_size());
-    predict_compare_yes_no(equal, ranks == one);
-}
-
 // ## How far does it go?
 //
 // Horovod's authors trained three networks on up to 512 GPUs, on machines with four GPUs and one
 // network card of 25 Gb/s each. *Efficiency* is the number of images per second, divided by k times
 // that of one GPU:
 //
-// behind/scaling.c:show_scaling
+// behind/tables.c:show_scaling
 //
 // The published numbers fall slowly, except for VGG-16, which has the most gradients to send for
 // the time it computes. Modelled, one ring over 512 GPUs with messages of 64 MiB is near or above
@@ -412,6 +374,33 @@ static void train_on_one_rank(void) {
 
 // ## The program
 
+// Rank 0 asks, and the others wait.
+static Prediction ask(Prediction (*question)(void)) {
+    Prediction expected = {0};
+    dist_wait_patiently(true);
+    if (dist_get_rank() == 0) expected = question();
+    dist_barrier(NULL);
+    dist_wait_patiently(false);
+    return expected;
+}
+
+static void compare_rules(void) {
+    RuleJob jobs[MOST_RULE_JOBS];
+    RuleResult results[MOST_RULE_JOBS];
+    int n = rule_jobs(RULES_SGD, flags.seed, rank_flags.seeds, train_data->count / 4, jobs);
+    int most = jobs[n - 1].base_batch * jobs[n - 1].times;
+    if (jobs[0].images < most) {
+        say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
+        return;
+    }
+    dist_wait_patiently(true);
+    deal_rule_jobs(jobs, results, n, train_data, test_data);
+    dist_wait_patiently(false);
+    if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
+    Device *device = dist_device();
+    share_cores(&device, 1);
+}
+
 static void prepare_outputs(void) {
     if (dist_get_rank() > 0) {
         book_another_writes();
@@ -428,7 +417,8 @@ static void prepare_outputs(void) {
 static void show_all(void) {
     show_exchanges(&lesson);
     compare_rules();
-    train_on_one_rank();
+    Prediction equal = ask(ask_about_one_rank);
+    predict_compare_yes_no(equal, show_one_rank(&lesson));
     if (dist_get_rank() == 0) show_scaling();
 }
 
@@ -453,8 +443,12 @@ int main(int argc, char *argv[]) {
     ranks_must_agree(&flags, train_data, test_data);
     char *settings = rank_settings(&flags, train_data, test_data);
     lesson = rank_lesson(&flags, train_data, test_data, settings);
-    dist_print_ranks();
-    if (!rank_flags.train) sum_a_vector();
+    show_ranks();
+    if (!rank_flags.train) {
+        Prediction sent = ask(ask_about_the_star);
+        show_collectives();
+        predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
+    }
     if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
     if (train() && !rank_flags.train) show_all();
     dist_destroy_process_group();

@@ -5,7 +5,6 @@
 #include "common/base/platform.h"
 #include "common/base/error.h"
 #include "behind/group.h"
-#include "behind/launch.h"
 #include "watch.h"
 
 #include <math.h>
@@ -23,7 +22,6 @@ static struct {
     int *host_numbers; // of each rank
     int host_leader;   // the first rank on this host
     int num_hosts, local_rank, local_size;
-    const char *why; // this device
     Device *device;
 } world;
 
@@ -74,29 +72,18 @@ static void *give_up_waiting(void *timeout) {
         "not all ranks have come together within %g s", seconds);
 }
 
-// Two threads use MPI, one that communicates and one that watches. Its answer to an error is to end
-// the job with a page of text, so we ask it to return errors (mpi_check).
-static void start_mpi(void) {
+// Two threads will use MPI, one that communicates and one that watches. The communicator
+// MPI_COMM_WORLD has all ranks. `world.host` gets those that share this host's memory.
+static void find_the_others(void) {
     int provided;
-    setenv("HWLOC_HIDE_ERRORS", "2", 0); // a container without /sys is no error
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
-        die("try mpirun -np 1 true", "MPI_Init_thread() failed");
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
     if (provided < MPI_THREAD_MULTIPLE)
         die("install an MPI that was built with threads (Debian: openmpi-bin)",
             "this MPI does not let two threads call it at once (MPI_THREAD_MULTIPLE)");
-}
-
-// The communicator MPI_COMM_WORLD has all ranks. `host` gets the ranks that share this host's
-// memory: its rank is the local rank.
-static void find_the_others(void) {
-    int local_rank, local_size;
-    start_mpi();
-    world.all = group_of(MPI_COMM_WORLD);
+    world.all = group_of(MPI_COMM_WORLD); // asks MPI_Comm_rank() and MPI_Comm_size()
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &world.host);
-    MPI_Comm_rank(world.host, &local_rank);
-    MPI_Comm_size(world.host, &local_size);
-    world.local_rank = local_rank;
-    world.local_size = local_size;
+    MPI_Comm_rank(world.host, &world.local_rank);
+    MPI_Comm_size(world.host, &world.local_size);
     world.host_leader = world.all->rank;
     MPI_Bcast(&world.host_leader, 1, MPI_INT, 0, world.host);
     MPI_Comm_dup(MPI_COMM_WORLD, &world.watched);
@@ -115,6 +102,7 @@ static void meet(double timeout) {
     static double patience;
     pthread_t impatient;
     patience = timeout;
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); // to MPI, a container without /sys is no error
     launch_have_witness(&world.launch);
     if (pthread_create(&impatient, NULL, give_up_waiting, &patience) != 0)
         die("raise `ulimit -u`", "cannot start the thread that waits for other ranks");
@@ -131,20 +119,14 @@ static void meet(double timeout) {
 
 // ## Its device
 
-// Rank number l of this host takes GPU l. If the launcher shows each rank its own GPU
-// (CUDA_VISIBLE_DEVICES), that is the first one. Returns whether ranks share a GPU.
+// If the launcher shows each rank only its own GPU (CUDA_VISIBLE_DEVICES), that is number 0.
+// Returns whether ranks share a GPU.
 static bool open_device(void) {
-    int gpus = num_gpus(), gpu = world.local_rank;
-    world.why = gpus == 0 ? "CPU devices, which share the cores" : "GPU number = local rank";
-    if (gpus > 0 && gpus < world.local_size && getenv("CUDA_VISIBLE_DEVICES")) {
-        world.why = "CUDA_VISIBLE_DEVICES shows each rank its own GPU";
-        gpu = 0;
-    } else if (gpus > 0 && gpus < world.local_size) {
-        world.why = "fewer GPUs than ranks, which share them";
-        gpu %= gpus;
-    }
-    world.device = try_gpu(gpus > 0 ? gpu : 0);
-    return gpus > 0 && gpus < world.local_size && !getenv("CUDA_VISIBLE_DEVICES");
+    int gpus = num_gpus();
+    bool too_few = gpus > 0 && gpus < world.local_size;
+    bool sees_its_own = too_few && getenv("CUDA_VISIBLE_DEVICES");
+    world.device = try_gpu(gpus == 0 || sees_its_own ? 0 : world.local_rank % gpus);
+    return too_few && !sees_its_own;
 }
 
 // Two ranks share cores if both may run on one of them. (mpirun may have bound each rank to cores.)
@@ -216,20 +198,4 @@ void dist_destroy_process_group(void) {
     launch_dismiss_witness();
     speak_as(NULL);
     memset(&world, 0, sizeof world);
-}
-
-void dist_print_ranks(void) {
-    int size = world.all->size, threads = num_threads();
-    char *mine = xprintf("local rank %d, %s, %d thread%s", world.local_rank,
-                         device_name(world.device), threads, threads == 1 ? "" : "s");
-    char **of = gather_texts(mine);
-    printf("%d rank%s on %d host%s, started by %s\n", size, size == 1 ? "" : "s", world.num_hosts,
-           world.num_hosts == 1 ? "" : "s",
-           world.launch.by   ? world.launch.by
-           : MPI_VERSION > 0 ? "hand"
-                             : "hand (built without MPI: make setup)");
-    for (int r = 0; r < size; r++) printf("  rank %d on %s: %s\n", r, world.host_names[r], of[r]);
-    printf("  (%s)\n", world.why);
-    free_texts(of);
-    free(mine);
 }

@@ -52,8 +52,6 @@ bool dist_hosts_are_equal(void); // whether all have the same number of ranks
 // From now on, every so many ranks are treated as if they had a host to themselves; 0: as it is.
 // By all ranks.
 void dist_pretend_hosts(int ranks_per_host);
-// A line for each rank: its host, device and threads. Rank 0 prints it. By all ranks.
-void dist_print_ranks(void);
 
 // What the next collectives are for, such as "bucket 1, step 42". For messages.
 void dist_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -10,14 +10,6 @@
 #include <string.h>
 #include <zlib.h>
 
-const char *const exchange_names[NUM_EXCHANGES] = {"tensors", "fusion", "buckets"};
-
-ExchangeKind exchange_named(const char *name) {
-    for (int e = 0; e < NUM_EXCHANGES; e++)
-        if (strcmp(exchange_names[e], name) == 0) return (ExchangeKind)e;
-    die("there are tensors, fusion and buckets", "there is no exchange '%s'", name);
-}
-
 // ## The same parameters everywhere
 
 void broadcast_from_rank_0(RankNet *n) {
@@ -70,8 +62,6 @@ static void sum_over_ranks(Tensor *const data[], int k) {
 }
 
 static const Allreduce over_ranks = {.name = "over ranks", .run = sum_over_ranks};
-
-void sum_in_this_process(const char *algorithm) { choose_allreduce(algorithm); }
 
 static void step_with_fusion(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all,
                              Tensor **loss) {

@@ -13,8 +13,6 @@ typedef enum {
     EXCHANGE_BUCKETS, // DDP's buckets (chapter 6)
     NUM_EXCHANGES
 } ExchangeKind;
-extern const char *const exchange_names[NUM_EXCHANGES]; // "tensors", "fusion", "buckets"
-ExchangeKind exchange_named(const char *name);          // die()s if there is none
 
 typedef struct RankNetOptions {
     ExchangeKind exchange;
@@ -55,9 +53,5 @@ double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y,
 
 // A checksum of all parameters and buffers of this rank. Waits.
 uint32_t rank_net_checksum(const RankNet *n);
-
-// From now on chapter 2's allreduce() sums over the devices of this process alone again, by the
-// algorithm of that name.
-void sum_in_this_process(const char *algorithm);
 
 #endif

@@ -29,8 +29,6 @@ char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *te
 RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
                        const char *settings);
 
-// ---- faults.c: --plant -------------------------------------------------------------------------
-
 // "stop:2@5" is rank 2 in step 5. kill (-9), stop (it hangs), exit (without a word), memory (asks
 // for more than there is), nan (its images are not numbers). NULL: no fault. die_usage()s.
 Fault fault_of(const char *text);
@@ -47,18 +45,18 @@ void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult 
 
 // ---- tables.c ----------------------------------------------------------------------------------
 
+// By all ranks: a line for each, with its host, device and threads.
+void show_ranks(void);
 // By all ranks: each way to sum a vector of LeNet's size, and each way for gradients to travel. The
 // bits are compared, and bytes with chapter 2's formula. show_exchanges() pretends two hosts if
 // there is one.
 void show_collectives(void);
 void show_exchanges(const RankLesson *lesson);
-// The parameters after a few steps: of all ranks together, or of this one, which accumulates as
-// many parts.
-uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks);
+// The parameters after a few steps: of all ranks, and of rank 0 alone with as many parts. Returns
+// whether they are equal.
+bool show_one_rank(const RankLesson *lesson);
 // The trainings with larger minibatches as a table, a picture and a CSV.
 void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n);
-
-// ---- scaling.c ---------------------------------------------------------------------------------
 
 // Three networks on 16 and 512 GPUs: published efficiencies, and modelled ones.
 void show_scaling(void);

@@ -9,9 +9,7 @@
 #include "common/data/checkpoints.h"
 #include "common/program/say.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
                      const RankResult *r) {
@@ -33,21 +31,14 @@ void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
     dist_barrier(NULL);
 }
 
-// Returns how many ranks it is of.
-static int read_history(const char *path, const Checkpoint *c, RankResult *r) {
-    int ranks, end = 0;
-    if (sscanf(c->history, "devices %9d train_loss %lf test_acc %lf %n", &ranks, &r->train_loss,
-               &r->test_acc, &end) != 3 ||
-        c->history[end] || ranks < 1 || !isfinite(r->train_loss) || !isfinite(r->test_acc))
-        die("the file is damaged, or it is another chapter's checkpoint: resume another one",
-            "%s: does not say its devices, its loss and its accuracy", path);
-    return ranks;
-}
-
-static void read_by_rank_0(const RankLesson *l, long last, RankNet *net, RankResult *r) {
+// Returns how many epochs are done.
+static int read_by_rank_0(const RankLesson *l, long last, RankNet *net) {
     Checkpoint c = checkpoint_open(l->resume);
     Device *device = dist_device();
-    int ranks = read_history(l->resume, &c, r), now = dist_get_world_size();
+    int ranks, end = 0, now = dist_get_world_size(), epochs = c.epoch;
+    if (sscanf(c.history, "ranks %9d %n", &ranks, &end) != 1 || c.history[end] || ranks < 1)
+        die("the file is damaged, or it is another chapter's checkpoint: resume another one",
+            "%s: does not say its number of ranks", l->resume);
     checkpoint_check(l->resume, &c, l->settings, c.length,
                      steps_of_epoch(l->train_data, l->rows, ranks),
                      steps_of_epoch(l->train_data, l->rows, now), last);
@@ -57,23 +48,16 @@ static void read_by_rank_0(const RankLesson *l, long last, RankNet *net, RankRes
             "learning rate change, and sums are added in another order. So what follows is not to "
             "the bit what would have followed there.",
             ranks, now);
-    r->epochs = c.epoch;
     checkpoint_close(&c);
+    return epochs;
 }
 
 void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult *r) {
-    double known[3] = {0};
-    if (dist_get_rank() == 0) {
-        read_by_rank_0(l, last, net, r);
-        memcpy(known, (double[]){r->epochs, r->train_loss, r->test_acc}, sizeof known);
-    }
+    double epochs = 0; // the others have zeros
+    if (dist_get_rank() == 0) epochs = read_by_rank_0(l, last, net);
     dist_note("the checkpoint that is read");
-    dist_sum(NULL, known, 3); // the others have zeros
-    int epochs = (int)known[0];
-    *r = (RankResult){.epochs = epochs,
-                      .steps =
-                          epochs * steps_of_epoch(l->train_data, l->rows, dist_get_world_size()),
-                      .train_loss = known[1],
-                      .test_acc = known[2]};
+    dist_sum(NULL, &epochs, 1);
+    r->epochs = (int)epochs;
+    r->steps = r->epochs * steps_of_epoch(l->train_data, l->rows, dist_get_world_size());
     broadcast_from_rank_0(net);
 }

@@ -5,9 +5,12 @@
 #include "common/base/number.h"
 #include "common/program/book.h"
 
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 // ## Reading them
@@ -57,7 +60,7 @@ static const Flag own_flags[] = {
 
 static void check_flags(const Flags *f) {
     const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
-    if (exchange_named(rank_flags.exchange) == EXCHANGE_FUSION && rank_flags.hierarchical)
+    if (strcmp(rank_flags.exchange, "fusion") == 0 && rank_flags.hierarchical)
         die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
                                                    "each other");
     bool modelled = f->backend == BACKEND_MODEL;
@@ -159,15 +162,17 @@ char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *te
     return text;
 }
 
-static LrRule rule_named(const char *name) {
-    static const char *const names[NUM_LR_RULES] = {"none", "sqrt", "linear", "warmup"};
-    int rule = 0;
-    while (strcmp(names[rule], name) != 0) rule++;
-    return (LrRule)rule;
+// The place of a name in such a list of choices.
+static int choice_of(const char *name, const char *const names[]) {
+    int n = 0;
+    while (strcmp(names[n], name) != 0) n++;
+    return n;
 }
 
 RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
                        const char *settings) {
+    static const char *const rules[] = {"none", "sqrt", "linear", "warmup"};
+    static const char *const exchanges[] = {"tensors", "fusion", "buckets"};
     size_t fused = rank_flags.fusion > 0 ? (size_t)rank_flags.fusion << 10 : FUSION_THRESHOLD;
     return (RankLesson){
         .train_data = train_data,
@@ -177,10 +182,10 @@ RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset 
         .epochs = f->epochs,
         .steps = f->steps,
         .lr = f->lr,
-        .rule = rule_named(rank_flags.rule),
+        .rule = (LrRule)choice_of(rank_flags.rule, rules),
         .shuffle = f->shuffle,
         .seed = f->seed,
-        .net = {.exchange = exchange_named(rank_flags.exchange),
+        .net = {.exchange = (ExchangeKind)choice_of(rank_flags.exchange, exchanges),
                 .ddp = {.bucket_bytes = (size_t)rank_flags.bucket << 10},
                 .fusion = {.threshold = fused, .cycle = (double)rank_flags.cycle / 1e3},
                 .hosts_first = rank_flags.hierarchical},
@@ -189,4 +194,39 @@ RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset 
         .settings = settings,
         .fault = fault_of(rank_flags.plant),
     };
+}
+
+// ## --plant: ranks that go wrong on purpose
+
+static const char *const fault_names[] = {"", "kill", "stop", "exit", "memory", "nan"};
+
+Fault fault_of(const char *text) {
+    char name[16];
+    Fault f = {0};
+    int end = 0;
+    if (!text) return f;
+    if (sscanf(text, "%15[a-z]:%d@%ld%n", name, &f.rank, &f.step, &end) == 3 && !text[end])
+        for (int kind = FAULT_KILL; kind <= FAULT_NAN; kind++)
+            if (strcmp(name, fault_names[kind]) == 0) f.kind = kind;
+    if (!f.kind || f.rank < 0 || f.step < 1)
+        die_usage("kill, stop, exit, memory or nan, a rank and its step, such as stop:2@5",
+                  "--plant: not a possible value: '%s'", text);
+    return f;
+}
+
+void check_fault(const Fault *fault, long steps) {
+    int ranks = dist_get_world_size();
+    if (fault->kind != NO_FAULT && (fault->rank >= ranks || fault->step > steps))
+        die_usage("a rank from 0 on, and a step from 1 on",
+                  "--plant %s:%d@%ld: there are %d ranks and %ld steps", fault_names[fault->kind],
+                  fault->rank, fault->step, ranks, steps);
+}
+
+void go_wrong(const Fault *fault, long step, Tensor *X) {
+    if (fault->kind == NO_FAULT || fault->step != step || fault->rank != dist_get_rank()) return;
+    if (fault->kind == FAULT_KILL) raise(SIGKILL);
+    if (fault->kind == FAULT_STOP) raise(SIGSTOP);
+    if (fault->kind == FAULT_EXIT) _exit(EXIT_SUCCESS);
+    if (fault->kind == FAULT_MEMORY) xmalloc((size_t)1 << 60);
+    if (fault->kind == FAULT_NAN) tensor_fill(X, NAN);
 }

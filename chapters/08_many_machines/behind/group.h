@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include "common/base/launcher.h"
 #include "chapters/08_many_machines/ranks.h"
 
 struct ProcessGroup {
@@ -64,6 +65,24 @@ void find_nccl(bool shares_gpu);
 // queue.
 void enqueue_enter(ProcessGroup *g, const char *what);
 void enqueue_leave(void);
+
+// launch.c: what a rank has to do with what started it (common/base/launcher.h)
+//
+// die()s if the launcher started more processes than found each other. (srun without the PMI that
+// MPI was built for, the mpirun of another MPI, torchrun: each process then believes to be alone,
+// and all do the same work.) `found`: the size of the world. All find the same, so only rank 0 says
+// it.
+void launch_check(const Launch *launch, int found);
+
+// The name of this host up to the first dot.
+void launch_host_name(char name[], size_t size);
+
+// From now on somebody sees to it that a rank does not end without a word: if it is killed, or gone
+// by an exit() in the middle of its work, a line of ours says which one it was, whatever launcher
+// has started it. (Who is alone needs nobody.) To be called before there are threads.
+void launch_have_witness(const Launch *launch);
+// Now it may end.
+void launch_dismiss_witness(void);
 
 // nccl.c
 const char *nccl_obstacle(void); // why this rank cannot use NCCL; NULL if it can

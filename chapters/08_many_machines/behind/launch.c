@@ -1,5 +1,5 @@
-// launch.c: see launch.h.
-#include "launch.h"
+// launch.c: see group.h.
+#include "group.h"
 
 #include "common/base/error.h"
 
@@ -19,9 +19,8 @@ static bool is_by(const Launch *launch, const char *name) { return strcmp(launch
 
 static char *way_out(const Launch *launch) {
     if (is_by(launch, "srun"))
-        return xstrdup("srun --mpi=pmix (MPICH: pmi2) starts processes that find each other, if "
-                       "Slurm has it (srun --mpi=list); else let mpirun start them from the batch "
-                       "script");
+        return xstrdup("srun --mpi=pmix (MPICH: pmi2), if srun --mpi=list has it; else let mpirun "
+                       "start them from the batch script");
     if (launch->by_mpi)
         return xstrdup("start it with the mpirun of the MPI that it was built with; without any, "
                        "make setup installs one");

@@ -1,9 +1,12 @@
 // tables.c: what is compared over the ranks, as tables; see behind.h.
 #include "behind.h"
+#include "group.h"
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/platform.h"
 #include "common/base/statistics.h"
+#include "common/model/many_ranks.h"
 #include "common/program/book.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
@@ -17,6 +20,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void show_ranks(void) {
+    int size = dist_get_world_size(), threads = num_threads(), hosts = dist_num_hosts();
+    const char *by = launch_read().by;
+    char *mine = xprintf("local rank %d, %s, %d thread%s", dist_local_rank(),
+                         device_name(dist_device()), threads, threads == 1 ? "" : "s");
+    char **of = gather_texts(mine);
+    printf("%d rank%s on %d host%s, started by %s%s\n", size, size == 1 ? "" : "s", hosts,
+           hosts == 1 ? "" : "s", by ? by : "hand",
+           dist_is_mpi_available() ? "" : " (built without MPI; make setup installs it)");
+    for (int r = 0; of[r]; r++) printf("  rank %d on %s: %s\n", r, dist_host_name(r), of[r]);
+    free_texts(of);
+    free(mine);
+}
 
 // ## Ways to sum
 
@@ -154,7 +171,7 @@ void show_exchanges(const RankLesson *lesson) {
 
 // ## Ranks, or one rank
 
-uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks) {
+static uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks) {
     int W = dist_get_world_size();
     Device *device = dist_device();
     Tensor *X, *y, *loss;
@@ -181,6 +198,16 @@ uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_ranks) {
     if (as_ranks) rank_net_free(n);
     module_free(net);
     return sum;
+}
+
+bool show_one_rank(const RankLesson *lesson) {
+    enum { SOME = 5 };
+    int W = dist_get_world_size();
+    uint32_t ranks = checksum_after(SOME, lesson, true);
+    uint32_t one = dist_get_rank() == 0 ? checksum_after(SOME, lesson, false) : 0;
+    printf("\nParameters after %d steps: %08x on %d ranks, %08x on one rank in %d parts\n", SOME,
+           ranks, W, one, W);
+    return ranks == one;
 }
 
 // ## Larger minibatches
@@ -217,6 +244,8 @@ static void add_rule(Table *t, FILE *csv, const RuleJob jobs[], const RuleResult
 
 void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) {
     const char *csv = book_csv("_lr_rules.csv"), *png = book_output("_lr_rules.png");
+    say("\nLeNet, %d epochs of %d images, %d training%s of each kind", jobs[0].epochs,
+        jobs[0].images, n / 9, n == 9 ? "" : "s");
     OutputFile out = output_open(csv);
     fprintf(out.stream, "batch,rule,accuracy,lowest,highest,seeds\n");
     {
@@ -230,4 +259,29 @@ void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) 
     }
     output_close(&out);
     plot_draw(png, "lr_rules.gp", csv);
+}
+
+// ## 512 GPUs
+
+// The two rules for when gradients are sent: as soon as there are 64 MiB of them, or, as Horovod
+// did, every 5 ms what is ready, up to 64 MiB.
+void show_scaling(void) {
+    const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
+    OutputFile csv = output_open(book_csv("_scaling.csv"));
+    fprintf(csv.stream, "network,sent,ranks,efficiency\n");
+    say("\nEfficiency in %%, %d images on each GPU", PUBLISHED_IMAGES);
+    Table t =
+        TABLE(NULL, WORDS("", 12), WHOLE("16 GPUs, published", .width = 9),
+              WHOLE("512 GPUs, published", .width = 9), WHOLE("modelled, at 64 MiB", .width = 9),
+              WHOLE("modelled, every 5 ms", .width = 9));
+    for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
+        const PublishedScaling *p = &published_scalings[n];
+        const double at[] = {published_modelled(p, large, 512), published_modelled(p, often, 512)};
+        const char *name = p->network().name;
+        table_text(&t, "%s", name);
+        table_numbers(&t, 100 * p->sixteen / (16 * p->one), 100 * p->efficiency_512, 100 * at[0],
+                      100 * at[1]);
+        fprintf(csv.stream, "%s,64 MiB,512,%.6g\n%s,5 ms,512,%.6g\n", name, at[0], name, at[1]);
+    }
+    output_close(&csv);
 }
