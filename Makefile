@@ -117,7 +117,7 @@ $(BUILD)/obj/%.c.o: %.c $(WITH)/c
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # Chapter 8 includes mpi.h. Without MPI it finds one that knows no other rank.
-MPI_H        = $(if $(MPI),$(filter -I%,$(MPI)),-Ichapters/08_many_machines/behind/without)
+MPI_H        = $(if $(MPI),$(filter -I%,$(MPI)),-Icommon/without/mpi)
 NEED_MPI_H  := $(foreach objects,obj recorded/obj,$(patsubst %,$(BUILD)/$(objects)/%.o,$(wildcard chapters/08_*/*.c chapters/08_*/behind/*.c)))
 
 # Which of the two files in common/device that implement GPUs is compiled, and how, is said in cuda.mk.

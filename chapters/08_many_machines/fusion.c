@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -128,18 +129,13 @@ static void exchange_ready(Fusion *f, const bool ready[]) {
 
 // ## Cycles
 
-static void sleep_until(double when) {
-    double left = when - seconds_now();
-    if (left > 0)
-        nanosleep(&(struct timespec){(time_t)left, (long)(left * 1e9) % 1000000000}, NULL);
-}
-
 void fusion_exchange(Fusion *f) {
     bool *ready = xcalloc((size_t)f->num_params, sizeof *ready);
     double start = seconds_now();
     int left = f->num_params;
     for (long cycle = 1; left > 0; cycle++) {
-        sleep_until(start + (double)cycle * f->options.cycle);
+        double wait = fmax(0, start + (double)cycle * f->options.cycle - seconds_now());
+        nanosleep(&(struct timespec){(time_t)wait, (long)(wait * 1e9) % 1000000000}, NULL);
         left -= negotiate(f, ready);
         exchange_ready(f, ready);
     }

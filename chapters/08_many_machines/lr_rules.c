@@ -49,22 +49,16 @@ int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int image
     return n;
 }
 
-typedef struct RuleTraining {
-    const RuleJob *job;
-    Device *device;
-    Module *net;
-    DataParallel dp; // on this device alone, to be evaluated
-    Adam *adam;      // NULL: plain gradient descent
-    DataIter *iter;
-} RuleTraining;
-
-static void enlarge_start(Module *net, float times) {
+static Module *network_of(const RuleJob *job) {
+    Module *net = lenet_modules(FASHION_MNIST_CLASSES);
+    initialize(net, job->seed);
     Parameters all = parameters_of(net);
     for (int p = 0; p < all.n; p++) {
-        bool is_drawn = all.list[p]->deviation > 0;
         Tensor *start = all.list[p]->start;
-        for (size_t i = 0; is_drawn && i < numel(start); i++) start->data[i] *= times;
+        for (size_t i = 0; all.list[p]->deviation > 0 && i < numel(start); i++)
+            start->data[i] *= (float)job->start_times;
     }
+    return net;
 }
 
 static Adam *adam_of(const Module *net, const Device *device) {
@@ -76,44 +70,26 @@ static Adam *adam_of(const Module *net, const Device *device) {
     return adam;
 }
 
-static RuleTraining open_training(const RuleJob *job, Device *device, const Dataset *images) {
-    RuleTraining t = {.job = job, .device = device, .net = lenet_modules(FASHION_MNIST_CLASSES)};
-    initialize(t.net, job->seed);
-    enlarge_start(t.net, (float)job->start_times);
-    t.dp = data_parallel(t.net, &device, 1, BN_LOCAL);
-    device_set_threads(device, 1);
-    if (job->optimizer == RULES_ADAM) t.adam = adam_of(t.net, device);
-    t.iter = data_iter_new(images, job->base_batch * job->times, true, job->seed);
-    return t;
-}
-
 // The large minibatch is accumulated in parts of base_batch images: it is what `times` ranks
-// compute, to the bit. Returns the loss summed over the rows.
-static double make_update(RuleTraining *t, const Tensor *X, const Tensor *y, RuleResult *r) {
-    const RuleJob *job = t->job;
-    long updates = (long)job->epochs * (job->images / (job->base_batch * job->times));
-    r->last_lr = rule_lr(job->rule, job->base_lr, job->times, (long)r->updates, updates / 4);
-    double loss = accumulate(t->net, t->device, X, y, job->times);
-    if (t->adam)
-        adam_step(t->adam, (float)r->last_lr, X->shape[0]);
-    else
-        sgd_step(t->net, t->device, (float)r->last_lr, X->shape[0]);
-    r->updates++;
-    return loss;
-}
-
-// Images that do not fill a minibatch at the end of an epoch are left out.
-static void train_rule_epoch(RuleTraining *t, int epoch, RuleResult *r) {
+// compute, to the bit. Images that do not fill a minibatch at the end of an epoch are left out.
+static void train_rule_epoch(const RuleJob *job, Module *net, Device *device, Adam *adam,
+                             DataIter *iter, RuleResult *r) {
     Tensor *X, *y;
+    int batch = job->base_batch * job->times, rows = 0;
+    long warm_up = (long)job->epochs * (job->images / batch) / 4;
     double sum = 0;
-    long images = 0;
-    data_iter_start(t->iter, epoch);
-    while (isfinite(sum) && !interrupted() && data_iter_next(t->iter, &X, &y)) {
-        if (X->shape[0] < t->job->base_batch * t->job->times) break;
-        sum += make_update(t, X, y, r);
-        images += X->shape[0];
+    while (isfinite(sum) && !interrupted() && data_iter_next(iter, &X, &y)) {
+        if (X->shape[0] < batch) break;
+        r->last_lr = rule_lr(job->rule, job->base_lr, job->times, (long)r->updates, warm_up);
+        sum += accumulate(net, device, X, y, job->times);
+        if (adam)
+            adam_step(adam, (float)r->last_lr, batch);
+        else
+            sgd_step(net, device, (float)r->last_lr, batch);
+        r->updates++;
+        rows += batch;
     }
-    r->loss = sum / (double)images;
+    r->loss = sum / rows;
 }
 
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
@@ -123,16 +99,22 @@ RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train
     CHECK(job->images <= train->count && job->images >= job->base_batch * job->times,
           "a job's images fill a minibatch, and are there");
     images.count = job->images;
-    RuleTraining t = open_training(job, device, &images);
-    for (int epoch = 0; epoch < job->epochs && isfinite(r.loss); epoch++)
-        train_rule_epoch(&t, epoch, &r);
+    Module *net = network_of(job);
+    DataParallel dp = data_parallel(net, &device, 1, BN_LOCAL); // to be evaluated
+    Adam *adam = job->optimizer == RULES_ADAM ? adam_of(net, device) : NULL;
+    DataIter *iter = data_iter_new(&images, job->base_batch * job->times, true, job->seed);
     DataIter *test_iter = data_iter_new(test, 100, false, 0);
-    if (isfinite(r.loss)) r.accuracy = evaluate_accuracy_gpus(&t.dp, test_iter);
-    data_iter_free(test_iter);
+    device_set_threads(device, 1);
+    for (int epoch = 0; epoch < job->epochs && isfinite(r.loss); epoch++) {
+        data_iter_start(iter, epoch);
+        train_rule_epoch(job, net, device, adam, iter, &r);
+    }
+    if (isfinite(r.loss)) r.accuracy = evaluate_accuracy_gpus(&dp, test_iter);
     synchronize(device);
-    if (t.adam) adam_free(t.adam);
-    data_iter_free(t.iter);
-    module_free(t.net);
+    if (adam) adam_free(adam);
+    data_iter_free(iter);
+    data_iter_free(test_iter);
+    module_free(net);
     return r;
 }
 

@@ -16,7 +16,7 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 
 typedef enum { RULES_SGD, RULES_ADAM } RuleOptimizer;
 
-// A training of LeNet, as plain data. All ranks make the same list, and each does its part of it.
+// A training of LeNet, as plain data.
 typedef struct RuleJob {
     RuleOptimizer optimizer;
     LrRule rule;
@@ -43,9 +43,8 @@ enum { MOST_RULE_JOBS = 27, MOST_JOB_SEEDS = 3 };
 int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int images,
               RuleJob jobs[MOST_RULE_JOBS]);
 
-// Trains on one device (a CPU device keeps one thread) and evaluates. The same job gives the same
-// result on every rank. If the loss is not finite, it ends there, and the accuracy is that of
-// guessing.
+// Trains on one device (a CPU device keeps one thread) and evaluates, with the same result on every
+// rank. If the loss is not finite, it ends there, and the accuracy is that of guessing.
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
                         const Dataset *test);
 

@@ -10,10 +10,10 @@ static RankLesson lesson;
 
 // ## Ranks
 //
-// So far, one program has had k devices. A machine has at most eight or sixteen of them, so anyone
-// who wants more needs several machines, and a program runs on only one. The solution is old: start
-// the same program many times, on all machines, and let the copies send each other messages. Each
-// copy is a *rank*, and knows three numbers:
+// So far, one program has had k devices. A machine has at most eight or sixteen of them. If you
+// want more, you need several machines, and a program runs on only one. The solution is old: start
+// the same program many times, on all machines, and let the processes send each other messages.
+// Each process is a *rank*, and knows three numbers:
 //
 // | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
 // |:-------------|:--------------------------------------|:-----------------------------|:----------------|
@@ -21,21 +21,22 @@ static RankLesson lesson;
 // | *rank*       | which of them this is, 0 to W-1       | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
 // | *local rank* | which of those on its machine this is | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
 //
-// A *launcher* starts the ranks and helps them to find each other, which is called *rendezvous*.
-// These two lines start two ranks on each of two machines, the first one in C, the second in
+// A *launcher* starts the ranks and helps them find each other, which is called *rendezvous*. Each
+// of these two lines starts two ranks on each of two machines, the first in C, the second in
 // PyTorch:
 //
 //     mpirun -np 4 -H one:2,two:2 build/08_many_machines
 //     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 train.py
 //
-// `mpirun` is started once and reaches the other machine by ssh. `torchrun` has to be started on
-// each machine, and the ranks meet at the *endpoint*, a port on one of them. In C, `MPI_Init()`
-// returns when all ranks have met:
+// You start `mpirun` once, and it reaches the other machine by ssh. You start `torchrun` on each
+// machine, and the ranks meet at the *endpoint*, a port of one of them. In C, the messages are
+// those of *MPI*, the Message Passing Interface. `MPI_Init_thread()` returns when all ranks have
+// met:
 //
 // ranks.c:find_the_others
 //
-// Which device does a rank use? The local rank tells it: local rank 2 takes GPU 2 of its machine.
-// The rank would not do, because rank 5 may be on a machine with four GPUs.
+// The local rank decides which device a rank uses. Local rank 2 takes GPU 2 of its machine. (The
+// rank itself would not do, because rank 5 may be on a machine with four GPUs.)
 //
 // ranks.c:open_device
 //
@@ -43,11 +44,11 @@ static RankLesson lesson;
 // find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But not
 // every Slurm has PMIx. The package `slurm-wlm` has dropped it, says the README of llm.c, [whose
 // users were affected](https://github.com/karpathy/llm.c/issues/632). Then MPI fails, or each
-// process believes that it is alone. (Our program compares its world size with the number of tasks
-// that Slurm says, and refuses to start.) The way out is to let `mpirun` start the ranks from the
-// batch script, because it asks Slurm which machines to use. [`job.sbatch`](job.sbatch) tries PMIx
-// first, and then this. llm.c can do without MPI: its ranks also find each other through a file in
-// a shared folder, or through a TCP port.
+// process believes that it is alone. (Our program compares its world size with Slurm's number of
+// tasks, and refuses to start.) The way out is to let `mpirun` start the ranks from the batch
+// script, because it asks Slurm which machines to use. [`job.sbatch`](job.sbatch) tries PMIx first,
+// and then this. llm.c can do without MPI: its ranks also find each other through a file in a
+// shared folder, or a TCP port.
 //
 // All ranks run the same program. Rank 0 prints for all:
 //
@@ -55,37 +56,39 @@ static RankLesson lesson;
 
 // ## A sum between two processes
 //
-// Ranks share no memory. All that they have is messages:
+// Ranks share no memory, so they send each other messages:
 //
 // star.c:start_send
 //
-// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once, and `finish_messages()` then asks
-// `MPI_Test()` until the message has arrived. (`MPI_Send()` and `MPI_Recv()` would wait by
-// themselves, but keep a core busy meanwhile, which ranks on a few shared cores need to compute.)
+// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` asks
+// `MPI_Test()` until the messages have arrived. (`MPI_Send()` and `MPI_Recv()` would wait
+// themselves, but they keep a core busy meanwhile, and ranks that share a few cores need them to
+// compute.)
 //
 // star.c:send_floats
 //
 // A *collective* is a function that all ranks call, and in which they send such messages. Here is
 // the simplest sum, chapter 2's star. There, the host enqueued the work of all devices. Here, each
-// rank does its own part, and all it knows of the others is what they send:
+// rank does its own part:
 //
 // star.c:all_reduce_star
 //
-// With two ranks these are two messages: rank 1 sends its vector, and gets the sum. The other
-// algorithms of chapter 2 work the same way. All of them add in the same order as in one process,
-// so four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own, which may
-// be faster and promises no order.)
+// With two ranks these are two messages: rank 1 sends its vector, and receives the sum. The other
+// algorithms of chapter 2 are built from the same messages. They add in the same order as in one
+// process, so four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own,
+// which may be faster and promises no order.)
 //
 // main.c:ask_about_the_star
 //
 // behind/tables.c:show_collectives
 //
-// Everything goes through rank 0 of the star, three vectors in one direction alone. In the sharded
-// sum and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$.
+// Everything goes through rank 0 of the star, which sends three whole vectors. In the sharded sum
+// and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the tree, each message is
+// a whole vector, but rank 0 sends only two.
 //
-// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI then carries only an
-// id that lets NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it takes its
-// place behind an event, as in chapter 6:
+// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI then only carries an
+// id with which NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it waits behind
+// an event, like chapter 6's buckets:
 //
 // nccl.c:behind_an_event
 //
@@ -99,8 +102,8 @@ static Prediction ask_about_the_star(void) {
 
 // ## Five steps in code
 //
-// [Horovod](https://github.com/horovod/horovod) made this way of training popular. Its README
-// changed a program for one GPU in five places:
+// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. The example in
+// its README turned a program for one GPU into one for many in five places:
 //
 // ```python
 // hvd.init()                                                      # 1. find the other ranks
@@ -110,21 +113,22 @@ static Prediction ask_about_the_star(void) {
 // hooks = [hvd.BroadcastGlobalVariablesHook(0)]                   # 5. start as rank 0
 // ```
 //
-// (These lines are quoted. Horovod is not installed here, and we have not run them.) You have seen
-// steps 1 and 2. Step 3 has a section below. Steps 4 and 5 in C:
+// (We quote these lines and have not run them, because Horovod is not installed here.) You have
+// seen steps 1 and 2, and step 3 has a section below. Step 5 gives all ranks the parameters of rank
+// 0:
 //
 // step.c:broadcast_from_rank_0
 //
-// With chapter 6's DDP, the update needs only one change. DDP sums each bucket with chapter 2's
-// `allreduce()`, and here that sum goes over all ranks:
+// Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` for each
+// bucket, and here we replace that function by a sum over ranks:
 //
 // step.c:rank_net_step
 //
 // step.c:sum_over_ranks
 //
-// Some things are not in the five lines. Each rank must load *different* images, with chapter 6's
-// sampler. The ranks must agree on when an epoch ends, and when to stop. Only one of them may write
-// the checkpoint:
+// Horovod's five lines leave some things to you. Each rank must load *different* images, with
+// chapter 6's sampler. All ranks must end an epoch, and stop, in the same step. Only one of them
+// may write the checkpoint:
 //
 // training.c:train_one_epoch
 //
@@ -177,11 +181,10 @@ static bool train(void) {
 
 // ## How gradients travel
 //
-// Each message has a latency, however small it is, and across machines it is longer. So
-// gradients travel together. DDP makes its buckets before the training, because it knows the
-// network. Horovod does not know it, and on each rank gradients become ready in another order. So
-// in every *cycle*, a few milliseconds, the ranks vote on which gradients are ready on *all* of
-// them:
+// Each message has a latency, however small it is, and between machines it is longer. So gradients
+// travel together. DDP makes its buckets before the training, because it knows the network. Horovod
+// does not know it, and gradients become ready in a different order on each rank. So every few
+// milliseconds, in each *cycle*, the ranks vote on which gradients are ready on *all* of them:
 //
 // fusion.c:negotiate
 //
@@ -191,7 +194,7 @@ static bool train(void) {
 //
 // If several ranks share a host, they can add up inside the host first, so that less crosses the
 // network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum
-// of all:
+// of all four:
 //
 //                                                 host 0         host 1
 //                                                 rank 0  rank 1 | rank 2  rank 3
@@ -204,67 +207,68 @@ static bool train(void) {
 //
 // hierarchical.c:hierarchical_all_reduce
 //
-// The table shows what rank 0 sends in a step of LeNet, if we pretend that the four ranks are on
-// two hosts:
+// The table shows what rank 0 sends in a step of LeNet with 64 images on each of four ranks. We
+// pretend that they are on two hosts:
 //
 // behind/tables.c:show_exchanges
 //
-// All of them move the same gradients. (A few bytes more are votes, and the loss after each step.)
-// Fewer messages need no more bytes. "Hosts first" halves what rank 0 sends to the other host. Its
-// parameters have another checksum, because it adds in another order. All others add in the order
-// of the ranks, so they get the same bits.
+// All five move the same gradients, so they send nearly the same bytes. (The rest is votes, and the
+// loss after each step.) What differs is the number of messages. "Hosts first" also halves what
+// rank 0 sends to the other host. It adds in another order, so its parameters have another
+// checksum. The others add in the order of the ranks and end with the same bits.
 
 // ## When one hangs
 //
 // In one process, an error ends everything. With many, one can be gone while the others wait for
-// it. If a rank *dies*, the launcher notices and ends the rest. If it *hangs*, nothing happens: no
-// message is also what a slow rank sends. A hang has no line number.
+// it. If a rank *dies*, the launcher notices and ends the others. If it *hangs*, nothing happens,
+// because a slow rank sends no message either. A hang has no line number.
 //
-// So each rank has a second thread, the *watch*, which knows how long the rank has been waiting in
-// a collective. When that is too long, it asks all others where they are, and names the one that
-// does not answer or that is behind:
+// So each rank has a second thread, the *watch*. It knows how long the rank has been waiting in a
+// collective. When that is too long, it asks all other ranks where they are:
 //
-// watch.c:judge_the_others
+// watch.c:state_of
 //
-// We can watch it. This run lets rank 2 hang in step 5 (it gets the signal SIGSTOP):
+// It ends the job and names the rank that explains most: one that does not answer, or else one that
+// is behind, or else one that is in another collective. In this run, rank 2 is stopped in step 5,
+// by a signal:
 //
 // recorded:hang
 //
-// All three others report it, three seconds later, and name the rank, its host, the collective, the
-// bucket and the step. Then the job ends with status 1.
+// After three seconds, the three others report it. They name the rank, its host, the collective
+// (its 15th), the bucket and the step. Then the job ends with status 1.
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
-// | a rank dies: killed, out of memory, an error | the rank itself, or a child process that waits for its end | the launcher ends the others |
+// | a rank is killed, runs out of memory, or has an error | the rank itself, or a child process that waits for its end | the launcher ends the others |
 // | a rank hangs, or its network is gone | the watch of the others | they name it and end the job |
 // | ranks call different collectives | the watch | it says which rank is in which |
-// | ranks have different flags, programs, images or CPUs | all, at the start | refused, with both values |
+// | ranks have different flags, programs, images or CPUs | all, at the start | the job is refused, with both values |
 // | the loss is not a number | all, after the step | the job ends |
-// | the disk of rank 0 is full | rank 0 | the job ends, the checkpoint before stays whole |
+// | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays whole |
 //
-// Try `--plant kill:2@5`, and `exit`, `memory` or `nan` instead of `kill`.
+// To see others, replace `stop` by `kill`, `exit`, `memory` or `nan`.
 
 // ## Larger minibatches
 //
-// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch makes only 1/W
-// of the updates. To learn as much, each update has to go further, so the learning rate grows. By
-// how much? There are four rules for a minibatch that is k times as large:
+// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch has only 1/W of
+// the updates. To learn as much, each update has to go further, so the learning rate must grow.
+// There are four rules for a minibatch that is k times as large:
 //
 // - **None.** The rate stays as it is.
 // - **Square root.** The mean gradient of k times as many images varies $1/\sqrt{k}$ as much. With
 //   $\sqrt{k}$ times the rate, updates vary as before [@krizhevsky2014; @hoffer2017].
 // - **Linear.** One update with k times the images and k times the rate goes where k updates would
-//   have gone, if the gradients did not change on the way [@goyal2017]. Horovod's step 3 is this
-//   rule.
+// have
+//   gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
 // - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
 // raise
-//   it in each update, here during the first quarter of the training [@goyal2017].
+//   it with each update [@goyal2017], here during the first quarter of the training.
 //
 // lr_rules.c:rule_lr
 //
 // Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images.
-// That is what 1, 4 and 16 ranks compute. But a single rank can do each of these trainings alone,
-// as the next section shows. So the four ranks divide the list of trainings among them:
+// That is what 1, 4 and 16 ranks compute. But one rank can do each of these trainings alone, as the
+// next section shows. So the four ranks divide the list of trainings among them:
 //
 // lr_rules.c:deal_rule_jobs
 //
@@ -276,18 +280,17 @@ static bool train(void) {
 // two linear rules are highest and the line without a rule is lowest; at 1,024 images the linear
 // rule is highest, and the line without a rule is far below.")
 //
-// The larger the minibatch, the more accuracy is lost, because there are fewer updates. The more a
-// rule raises the rate, the less is lost, and the linear rule is best. But it does not make up for
-// everything. Even with 256 images, its best seed stays below the worst one with 64. Warm-up does
-// not help here: it makes a quarter of the few updates with a smaller rate. It was invented for
-// rates so large that training fails at the start. A rule carries a rate over to another minibatch.
-// It does not find a good one. And all of this is about plain gradient descent (exercise 4 asks
-// about Adam).
+// The larger the minibatch, the more accuracy is lost, because there are fewer updates. The linear
+// rule loses least, but it does not make up for everything: even with 256 images, its best seed
+// stays below the worst one with 64. Warm-up does not help here. It spends a quarter of the few
+// updates at smaller rates, and it was invented for rates so large that training fails at the
+// start. A rule carries a rate over to another minibatch. It does not find a good one. And all of
+// this is about plain gradient descent (exercise 4 asks about Adam).
 
 // ## The same on one rank
 //
-// A minibatch of four ranks may not fit one device. Then one device can take its four parts one
-// after another and update once at the end. This is *gradient accumulation*:
+// The minibatch of four ranks may not fit on one device. But a device can take its four parts one
+// after another, and update once at the end. This is *gradient accumulation*:
 //
 // step.c:accumulate
 //
@@ -296,9 +299,9 @@ static bool train(void) {
 // behind/tables.c:show_one_rank
 //
 // A CPU device first adds up the gradients over the images of a part, and then adds the result to
-// what is there. That is ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
-// promise that.) DDP has the same on several ranks: inside `no_sync()`, gradients add up and are
-// not exchanged.
+// what is there. That gives ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
+// promise that.) DDP can accumulate on each of several ranks: inside `no_sync()`, gradients add up
+// and are not exchanged.
 
 static Prediction ask_about_one_rank(void) {
     return predict_yes_no(
@@ -308,19 +311,18 @@ static Prediction ask_about_one_rank(void) {
 
 // ## How far does it go?
 //
-// Horovod's authors trained three networks on up to 512 GPUs, on machines with four GPUs and one
-// network card of 25 Gb/s each. *Efficiency* is the number of images per second, divided by k times
-// that of one GPU:
+// Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one
+// network card of 25 Gb/s. *Efficiency* is the number of images per second, divided by k times that
+// of one GPU:
 //
 // behind/tables.c:show_scaling
 //
-// The published numbers fall slowly, except for VGG-16, which has the most gradients to send for
-// the time it computes. Modelled, one ring over 512 GPUs with messages of 64 MiB is near or above
-// them, because it leaves out ranks that are late and a network that others use. But Horovod sent
-// every 5 ms what was ready. By that rule our ring keeps only 46, 37 and 60 %, because each message
-// passes 1,022 steps one after another. So these numbers do not tell why Horovod was faster, only
-// that something must have made the ring's steps shorter or the messages fewer ([How true is the
-// clock?](../how_true.md#up-to-512-gpus)).
+// From 16 GPUs to 512, little is lost, except by VGG-16, which has the most gradients to send for
+// the time that it computes. One modelled ring over 512 GPUs comes near these numbers if it sends
+// messages of 64 MiB. But Horovod sent every 5 ms what was ready, and then the model keeps only 46,
+// 37 and 60 %, because each message passes 1,022 steps one after another. So the model does not
+// explain why Horovod was faster: its messages were fewer, or NCCL's steps shorter ([How true is
+// the clock?](../how_true.md#up-to-512-gpus)).
 // <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100
 // -->
 // <!-- figure: 37 = run-08 --machine p100-25gbe: efficiency[network=ResNet-101, sent=5 ms] x100 -->
@@ -328,17 +330,20 @@ static Prediction ask_about_one_rank(void) {
 
 // ## Summary
 //
-// - A rank is a process that knows its number and the number of ranks. Ranks share nothing but
-//   messages, and all of them must call the same collectives in the same order.
-// - Horovod's five steps: find each other, pin the device, scale the learning rate, sum the
+// - A rank is a process that knows its number and the number of ranks. Ranks share only messages,
+// and
+//   all of them must call the same collectives in the same order.
+// - Horovod's five steps: find the others, pin the device, scale the learning rate, sum the
 // gradients,
-//   broadcast the parameters. Also: different images for each rank, one end for all.
-// - Buckets and fusion send the same bytes in fewer messages. Adding up inside each host first
-// halves
-//   what crosses between two hosts with two ranks each.
-// - A hang can be named if somebody looks at the clock.
-// - With four times the minibatch, the linear rule keeps LeNet's accuracy. With 16 times, no rule
-// does.
+//   start with the same parameters. You also need different images for each rank and one end for
+//   all.
+// - Buckets and fusion send nearly the same bytes in fewer messages. Adding up inside each host
+// first
+//   halves what crosses between two hosts with two ranks each.
+// - A hang can be named if a second thread looks at the clock.
+// - Larger minibatches make fewer updates. Raising the learning rate in proportion makes up for
+// most of
+//   the accuracy that is lost, but not for all of it.
 //
 // ## Questions
 //
@@ -374,14 +379,8 @@ static Prediction ask_about_one_rank(void) {
 
 // ## The program
 
-// Rank 0 asks, and the others wait.
 static Prediction ask(Prediction (*question)(void)) {
-    Prediction expected = {0};
-    dist_wait_patiently(true);
-    if (dist_get_rank() == 0) expected = question();
-    dist_barrier(NULL);
-    dist_wait_patiently(false);
-    return expected;
+    return dist_get_rank() == 0 ? question() : (Prediction){0};
 }
 
 static void compare_rules(void) {
@@ -393,9 +392,7 @@ static void compare_rules(void) {
         say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
         return;
     }
-    dist_wait_patiently(true);
     deal_rule_jobs(jobs, results, n, train_data, test_data);
-    dist_wait_patiently(false);
     if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
     Device *device = dist_device();
     share_cores(&device, 1);
@@ -444,6 +441,7 @@ int main(int argc, char *argv[]) {
     char *settings = rank_settings(&flags, train_data, test_data);
     lesson = rank_lesson(&flags, train_data, test_data, settings);
     show_ranks();
+    dist_wait_patiently(!rank_flags.train); // some parts one rank does alone, as long as it takes
     if (!rank_flags.train) {
         Prediction sent = ask(ask_about_the_star);
         show_collectives();

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct {
     ProcessGroup *all;      // NULL: not initialized
@@ -30,7 +31,7 @@ ProcessGroup *group_or_all(const ProcessGroup *group) {
     return group ? (ProcessGroup *)group : world.all;
 }
 
-bool dist_is_mpi_available(void) { return MPI_VERSION > 0; } // else: behind/without/mpi.h
+bool dist_is_mpi_available(void) { return MPI_VERSION > 0; } // else: common/without/mpi/mpi.h
 bool dist_is_initialized(void) { return world.all; }
 int dist_get_rank(void) { return group_or_all(NULL)->rank; }
 int dist_get_world_size(void) { return group_or_all(NULL)->size; }
@@ -97,13 +98,13 @@ static void be_alone(void) {
     world.local_size = 1;
 }
 
-static void meet(double timeout) {
+static void meet(double timeout, const char *host) {
     static char me[32];
     static double patience;
     pthread_t impatient;
     patience = timeout;
     setenv("HWLOC_HIDE_ERRORS", "2", 0); // to MPI, a container without /sys is no error
-    launch_have_witness(&world.launch);
+    launch_have_witness(&world.launch, host);
     if (pthread_create(&impatient, NULL, give_up_waiting, &patience) != 0)
         die("raise `ulimit -u`", "cannot start the thread that waits for other ranks");
     if (world.launch.by_mpi)
@@ -170,15 +171,16 @@ void dist_pretend_hosts(int ranks_per_host) {
 // ## From begin to end
 
 void dist_init_process_group(DistOptions options) {
-    char name[256];
+    char name[256] = "";
     double timeout = options.timeout > 0 ? options.timeout : 60;
     CHECK(!world.all, "one process group is initialized at a time");
     if (!world.launch.size) world.launch = launch_read();
-    meet(timeout);
+    gethostname(name, sizeof name - 1);
+    name[strcspn(name, ".")] = '\0';
+    meet(timeout, name);
     set_num_threads(options.threads > 0 ? options.threads : threads_of_this_rank());
     bool shares_gpu = open_device();
     share_cores(&world.device, 1);
-    launch_host_name(name, sizeof name);
     world.host_names = gather_texts(name);
     watch_start(world.watched, (const char *const *)world.host_names, timeout);
     find_nccl(shares_gpu);

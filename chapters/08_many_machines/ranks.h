@@ -7,12 +7,9 @@
 //     dist_all_reduce(NULL, gradient);                     // enqueued on the communication queue
 //     dist_destroy_process_group();
 //
-// mpirun or Slurm's srun starts the processes. A program that was started by hand is rank 0 of 1,
-// and everything works there, too.
-//
 // Each rank has one device. Its communication queue carries out one collective after the other, so
 // all ranks must call the same collectives in the same order. If they do not, or if a rank hangs,
-// the watch (watch.h) ends the job with a message that names the rank.
+// the watch (watch.h) ends the job. A program that was started by hand is rank 0 of 1.
 //
 // Source: torch.distributed's documentation; the MPI standard 3.1, chapters 3 to 6.
 #ifndef RANKS_H
@@ -27,8 +24,7 @@ typedef struct DistOptions {
     int ranks_per_host; // pretend that every so many ranks share a host; 0: do not pretend
 } DistOptions;
 
-// Whether this program was built with MPI. Without it, a program is one rank.
-bool dist_is_mpi_available(void);
+bool dist_is_mpi_available(void); // else the program is one rank
 // Call it first, before anything is printed: only rank 0 keeps its standard output, and only rank 0
 // reports what is wrong with all ranks.
 void dist_before_flags(void);
@@ -74,7 +70,6 @@ int group_size(const ProcessGroup *group);
 //
 // By all ranks of the group, with tensors of one size, each on its rank's device. They are enqueued
 // behind the device's current queue, and what comes on that queue afterwards finds them done.
-
 // How dist_all_reduce() sums. "star", "sharded", "ring" and "tree" add in the order of chapter 2's
 // algorithms of the same names, so k ranks get the bits of k devices in one process. "mpi" and
 // "nccl" promise no order. "nccl" is for GPUs; it also
@@ -102,8 +97,8 @@ void dist_gather(ProcessGroup *group, const double mine[], int n, double all[]);
 // rank 0 has --lr 0.2". All ranks give the same number of lines.
 void dist_must_agree(const char *text);
 
-// What this rank has sent by collectives since dist_reset_traffic(). What MPI's and NCCL's own sums
-// send is not known and not counted. Waits for what is under way.
+// What this rank has sent since dist_reset_traffic(), MPI's and NCCL's own sums not counted. Waits
+// for what is under way.
 typedef struct DistTraffic {
     uint64_t bytes, messages; // to other ranks
     uint64_t bytes_to_hosts;  // of these, to ranks on other hosts

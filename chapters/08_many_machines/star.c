@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "watch.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -38,34 +39,20 @@ static MPI_Request *new_message(int from, int bytes) {
     return &under_way[num_under_way++].request;
 }
 
-// Long vectors go in pieces, so that something arrives now and then and the watch sees progress.
-enum { LONGEST_MESSAGE = 16 << 20 }; // bytes
-static int piece(size_t left) { return left < LONGEST_MESSAGE ? (int)left : LONGEST_MESSAGE; }
-
 void start_send(Exchange *x, const void *data, size_t bytes, int to) {
-    for (size_t at = 0; at < bytes; at += LONGEST_MESSAGE) {
-        int now = piece(bytes - at);
-        mpi_check(MPI_Isend((const char *)data + at, now, MPI_BYTE, to, x->tag, x->group->comm,
-                            new_message(-1, -1)),
-                  "MPI_Isend");
-        count_traffic(x->group, to, (size_t)now);
-    }
+    if (bytes == 0) return;
+    mpi_check(
+        MPI_Isend(data, (int)bytes, MPI_BYTE, to, x->tag, x->group->comm, new_message(-1, -1)),
+        "MPI_Isend");
+    count_traffic(x->group, to, bytes);
 }
 
 void start_receive(Exchange *x, void *data, size_t bytes, int from) {
-    for (size_t at = 0; at < bytes; at += LONGEST_MESSAGE) {
-        int now = piece(bytes - at);
-        mpi_check(MPI_Irecv((char *)data + at, now, MPI_BYTE, from, x->tag, x->group->comm,
-                            new_message(from, now)),
-                  "MPI_Irecv");
-    }
-}
-
-// MPI's own allreduce, which promises no order.
-void start_mpi_sum(Exchange *x, float *data, int n) {
-    mpi_check(MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, x->group->comm,
-                             new_message(-1, -1)),
-              "MPI_Iallreduce");
+    CHECK(bytes <= INT_MAX, "MPI counts bytes in an int");
+    if (bytes == 0) return;
+    mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, x->tag, x->group->comm,
+                        new_message(from, (int)bytes)),
+              "MPI_Irecv");
 }
 
 // MPI_Test() says whether a message has arrived, and does not wait. A longer or a shorter message
@@ -126,11 +113,9 @@ void add_floats(float *restrict sum, const float *restrict x, size_t n) {
 }
 
 float *place_for(ProcessGroup *g, size_t floats) {
-    if (floats > g->place_floats) {
-        g->place = xrealloc(g->place, floats * sizeof(float));
-        g->place_floats = floats;
-    }
-    return g->place;
+    if (floats <= g->place_floats) return g->place;
+    g->place_floats = floats;
+    return g->place = xrealloc(g->place, floats * sizeof(float));
 }
 
 // Rank 0 receives one vector after the other, adds it to its own, and sends everybody the sum.
@@ -147,4 +132,13 @@ void all_reduce_star(Exchange *x) {
         add_floats(x->data, theirs, x->n);
     }
     for (int to = 1; to < g->size; to++) send_floats(x, x->data, x->n, to);
+}
+
+// MPI's own allreduce, which promises no order.
+void all_reduce_mpi(Exchange *x) {
+    if (x->group->size == 1) return;
+    mpi_check(MPI_Iallreduce(MPI_IN_PLACE, x->data, (int)x->n, MPI_FLOAT, MPI_SUM, x->group->comm,
+                             new_message(-1, -1)),
+              "MPI_Iallreduce");
+    finish_messages();
 }

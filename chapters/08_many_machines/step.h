@@ -29,8 +29,8 @@ typedef struct RankNet {
     long steps;     // made
 } RankNet;
 
-// Places the network on this rank's device and gives all ranks the parameters and buffers of rank
-// 0. The network must be initialize()d and outlive it. For rank_net_free(). By all ranks.
+// By all ranks. Places the network on this rank's device, with the parameters and buffers of rank
+// 0. It must be initialize()d and outlive this. For rank_net_free().
 RankNet *rank_net_new(Module *net, RankNetOptions options);
 void rank_net_free(RankNet *n);
 

@@ -50,8 +50,8 @@ typedef struct RankData {
 } RankData;
 long steps_of_epoch(const Dataset *data, int rows, int ranks);
 
-// By all ranks. Rank 0 prints a line for each epoch and writes the checkpoints. die()s if a loss is
-// not finite, or if a checkpoint does not fit.
+// By all ranks. Rank 0 prints and writes. die()s if a loss is not finite or a checkpoint does not
+// fit.
 RankResult train_on_ranks(const RankLesson *lesson);
 
 #endif

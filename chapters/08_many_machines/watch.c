@@ -49,7 +49,8 @@ void watch_progress(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-void watch_leave(void) {
+void watch_leave(void *unused) {
+    (void)unused;
     while (atomic_load(&ending)) pause();
     pthread_mutex_lock(&mutex);
     here.inside = false;
@@ -171,37 +172,34 @@ static int rank_at_fault(const Place *mine, State *state) {
 }
 
 // "all_reduce 17 (bucket 1, step 42)"
-static const char *text_of(const Place *place, char text[], size_t length) {
+static void text_of(const Place *place, char text[], size_t length) {
     const char *begin = *place->why ? " (" : "", *end = *place->why ? ")" : "";
-    if (place->number == 0) return "the start";
-    snprintf(text, length, "%s %ld%s%s%s", place->what, place->number, begin, place->why, end);
-    return text;
+    snprintf(text, length, "%s %ld%s%s%s", place->number ? place->what : "the beginning",
+             place->number, begin, place->why, end);
 }
 
 static Verdict verdict_on(int who, State state, const Place *mine) {
-    char mine_text[160], their_text[160];
-    const char *here_is = text_of(mine, mine_text, sizeof mine_text), *host = hosts[who],
-               *there = text_of(&answers[who].place, their_text, sizeof their_text);
-    Verdict v = {.who = state == SILENT || state == BEHIND ? who : -1};
-    char *error =
-        state == SILENT
-            ? xprintf("rank %d on %s has not reached %s: it has not answered for %.3g s", who, host,
-                      here_is, timeout)
-        : state == BEHIND
-            ? xprintf("rank %d on %s has not reached %s: after %s it does something else", who,
-                      host, here_is, there)
-        : state == ELSEWHERE
-            ? xprintf("rank %d on %s is in %s, while rank %d is in %s", who, host, there, rank,
-                      here_is)
-            : xprintf("all ranks are in %s, and nothing has moved for %.3g s", here_is, timeout);
     static const char *const hints[] = {
         [FINE] = "is a link between the hosts down, or very slow?",
         [ELSEWHERE] = "all ranks have to make the same collectives in the same order",
         [BEHIND] = "does it compute for long? A larger --timeout lets the others wait",
         [SILENT] = "is it stopped, or is its host or network down?"};
-    snprintf(v.error, sizeof v.error, "%s", error);
+    char here_is[160], there[160], end[200] = "";
+    Verdict v = {.who = state == SILENT || state == BEHIND ? who : -1};
+    text_of(mine, here_is, sizeof here_is);
+    text_of(&answers[who].place, there, sizeof there);
+    if (state == SILENT) snprintf(end, sizeof end, "it has not answered for %.3g s", timeout);
+    if (state == BEHIND) snprintf(end, sizeof end, "after %s it does something else", there);
+    if (*end)
+        snprintf(v.error, sizeof v.error, "rank %d on %s has not reached %s: %s", who, hosts[who],
+                 here_is, end);
+    else if (state == ELSEWHERE)
+        snprintf(v.error, sizeof v.error, "rank %d on %s is in %s, while rank %d is in %s", who,
+                 hosts[who], there, rank, here_is);
+    else
+        snprintf(v.error, sizeof v.error, "all ranks are in %s, and nothing has moved for %.3g s",
+                 here_is, timeout);
     snprintf(v.hint, sizeof v.hint, "%s", hints[state]);
-    free(error);
     return v;
 }
 

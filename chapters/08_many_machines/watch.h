@@ -23,7 +23,7 @@ void watch_enter(const char *what, const char *why);
 void watch_progress(void); // something has arrived
 // It is done. While the job is being ended, this does not return, so nothing computes with numbers
 // that have not arrived.
-void watch_leave(void);
+void watch_leave(void *unused);
 
 // Whether ranks that answer may keep the others waiting.
 void watch_patiently(bool on);

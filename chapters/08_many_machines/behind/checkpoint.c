@@ -44,9 +44,9 @@ static int read_by_rank_0(const RankLesson *l, long last, RankNet *net) {
                      steps_of_epoch(l->train_data, l->rows, now), last);
     checkpoint_load(l->resume, net->net, &device, 1, 1);
     if (ranks != now)
-        say("  The checkpoint is of %d ranks, and here are %d. The minibatch and with it the "
-            "learning rate change, and sums are added in another order. So what follows is not to "
-            "the bit what would have followed there.",
+        say("  The checkpoint is of %d ranks, and here are %d: other minibatches, and so not to "
+            "the bit "
+            "what would have followed there.",
             ranks, now);
     checkpoint_close(&c);
     return epochs;

@@ -52,20 +52,17 @@ void all_gather_ring(Exchange *x) { gather_from(x, 0); }
 
 // ## The tree
 
-// From the rank at `place` 0 down: each rank sends to the one that is `distance` further.
-static void down_the_tree(Exchange *x, int place, int distance) {
-    const ProcessGroup *g = x->group;
-    int to = (g->rank + distance) % g->size, from = (g->rank - distance + g->size) % g->size;
-    if (place % (2 * distance) == 0 && place + distance < g->size)
-        send_floats(x, x->data, x->n, to);
-    if (place % (2 * distance) == distance) receive_floats(x, x->data, x->n, from);
-}
-
+// From `root` down: each rank that has the vector sends it to the one that is `distance` further.
 static void all_down(Exchange *x, int root) {
-    int size = x->group->size, distance = 1;
+    int rank = x->group->rank, size = x->group->size, distance = 1;
+    int place = (rank - root + size) % size;
     while (distance < size) distance *= 2;
-    for (distance /= 2; distance >= 1; distance /= 2)
-        down_the_tree(x, (x->group->rank - root + size) % size, distance);
+    for (distance /= 2; distance >= 1; distance /= 2) {
+        if (place % (2 * distance) == 0 && place + distance < size)
+            send_floats(x, x->data, x->n, (rank + distance) % size);
+        if (place % (2 * distance) == distance)
+            receive_floats(x, x->data, x->n, (rank - distance + size) % size);
+    }
 }
 
 void all_reduce_tree(Exchange *x) {
@@ -115,17 +112,6 @@ void all_reduce_sharded(Exchange *x) {
         start_receive_part(x, x->data + part_of(x, from).first, part_of(x, from), from);
     }
     finish_messages();
-}
-
-// ## MPI's own sum
-
-void all_reduce_mpi(Exchange *x) {
-    enum { PIECE = 1 << 22 };
-    for (size_t first = 0; first < x->n && x->group->size > 1; first += PIECE) {
-        int now = x->n - first < PIECE ? (int)(x->n - first) : PIECE;
-        start_mpi_sum(x, x->data + first, now);
-        finish_messages();
-    }
 }
 
 // ## The host's own figures: x->n bytes of each rank, for all ranks

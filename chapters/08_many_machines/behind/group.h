@@ -31,22 +31,18 @@ typedef struct Exchange {
 typedef void Collective(Exchange *x);
 
 // star.c
-Collective all_reduce_star;
-// Start a message of n floats, or of bytes. `request` must be given to finish_messages().
+Collective all_reduce_star, all_reduce_mpi;
 void start_send(Exchange *x, const void *data, size_t bytes, int to);
 void start_receive(Exchange *x, void *data, size_t bytes, int from);
-void start_mpi_sum(Exchange *x, float *data, int n);
-// Waits until all messages that were started have arrived.
-void finish_messages(void);
+void finish_messages(void); // waits until all that were started have arrived
 void send_floats(Exchange *x, const float *data, size_t n, int to);
 void receive_floats(Exchange *x, float *data, size_t n, int from);
 void add_floats(float *restrict sum, const float *restrict x, size_t n);
 float *place_for(ProcessGroup *g, size_t floats); // room for what arrives
-// die()s with MPI's own words if status is an error.
-void mpi_check(int status, const char *what);
+void mpi_check(int status, const char *what);     // die()s with MPI's words
 
 // collectives.c
-Collective all_reduce_sharded, all_reduce_ring, all_reduce_tree, all_reduce_mpi, broadcast_tree,
+Collective all_reduce_sharded, all_reduce_ring, all_reduce_tree, broadcast_tree,
     reduce_scatter_ring, all_gather_ring, gather_bytes;
 
 // process_group.c
@@ -59,29 +55,19 @@ void group_gather(const char *what, const ProcessGroup *group, const void *mine,
 // The texts of all ranks, for free_texts().
 char **gather_texts(const char *mine);
 void free_texts(char **texts);
-// Finds out whether all ranks can use NCCL. By all ranks.
-void find_nccl(bool shares_gpu);
-// For the watch, a collective begins, and is over. These two are enqueued on the communication
-// queue.
+void find_nccl(bool shares_gpu); // whether all ranks can use NCCL; by all ranks
+// Enqueued: for the watch, a collective begins, and is over.
 void enqueue_enter(ProcessGroup *g, const char *what);
 void enqueue_leave(void);
 
 // launch.c: what a rank has to do with what started it (common/base/launcher.h)
 //
-// die()s if the launcher started more processes than found each other. (srun without the PMI that
-// MPI was built for, the mpirun of another MPI, torchrun: each process then believes to be alone,
-// and all do the same work.) `found`: the size of the world. All find the same, so only rank 0 says
-// it.
+// die()s if the launcher started more processes than the `found` ones, which find each other: all
+// would do the same work. Only rank 0 reports it.
 void launch_check(const Launch *launch, int found);
-
-// The name of this host up to the first dot.
-void launch_host_name(char name[], size_t size);
-
-// From now on somebody sees to it that a rank does not end without a word: if it is killed, or gone
-// by an exit() in the middle of its work, a line of ours says which one it was, whatever launcher
-// has started it. (Who is alone needs nobody.) To be called before there are threads.
-void launch_have_witness(const Launch *launch);
-// Now it may end.
+// From now on, if this rank is killed or ends without a word, a line says which rank it was. Call
+// it before there are threads. The second one ends that.
+void launch_have_witness(const Launch *launch, const char *host);
 void launch_dismiss_witness(void);
 
 // nccl.c

@@ -15,17 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool is_by(const Launch *launch, const char *name) { return strcmp(launch->by, name) == 0; }
-
 static char *way_out(const Launch *launch) {
-    if (is_by(launch, "srun"))
+    if (strcmp(launch->by, "srun") == 0)
         return xstrdup("srun --mpi=pmix (MPICH: pmi2), if srun --mpi=list has it; else let mpirun "
                        "start them from the batch script");
-    if (launch->by_mpi)
-        return xstrdup("start it with the mpirun of the MPI that it was built with; without any, "
-                       "make setup installs one");
-    return xprintf("mpirun -np %d starts them; for one process alone, unset %s", launch->size,
-                   launch->variable);
+    return launch->by_mpi
+               ? xstrdup("start it with the mpirun of the MPI that it was built with; without any, "
+                         "make setup installs one")
+               : xprintf("mpirun -np %d starts them; for one process alone, unset %s", launch->size,
+                         launch->variable);
 }
 
 // A child that speaks if this process ends without a word (see below). 0: there is none.
@@ -49,18 +47,13 @@ void launch_check(const Launch *launch, int found) {
         launch->variable, launch->size, launch->by, launch->size, found);
 }
 
-void launch_host_name(char name[], size_t size) {
-    name[0] = name[size - 1] = '\0';
-    gethostname(name, size - 1);
-    name[strcspn(name, ".")] = '\0';
-}
-
 // ## When a rank ends without a word
 //
-// Nobody can say that he was killed. So each rank has a child that only waits: the pipe from its
-// parent ends when the parent does, however that comes about, and then the child says so. What the
-// parent says itself, it sends the child away for. The launcher ends the others by a signal to
-// their process groups: that ends their children, too, so nothing is said of those.
+// A process cannot report that it was killed. So each rank has a child that only waits. The pipe
+// from its parent ends when the parent does, whatever the reason, and then the child reports it.
+// Before the parent reports an error itself, it sends the child away. The launcher ends the other
+// ranks by a signal to their process groups, which ends their children, too, so nothing is said of
+// those.
 
 // A child of what may be several threads: only calls that a handler of signals may make, too.
 static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
@@ -75,11 +68,9 @@ static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
     _exit(written < 0);
 }
 
-void launch_have_witness(const Launch *launch) {
-    char host[256];
+void launch_have_witness(const Launch *launch, const char *host) {
     int ends[2];
     if (launch->size == 1 || pipe2(ends, O_CLOEXEC) != 0) return; // (it helps, but need not be)
-    launch_host_name(host, sizeof host);
     char *text = xprintf("%s: error: rank %d on %s has ended in the middle of its work, and has "
                          "not said why\n"
                          "hint: was it killed? By the kernel, if memory was short: dmesg knows\n",

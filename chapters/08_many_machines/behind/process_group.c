@@ -44,7 +44,7 @@ static void carry_out(void *context) {
     watch_enter(work->what, work->why);
     if (work->run) {
         if (work->x.n > 0) work->run(&work->x);
-        watch_leave();
+        watch_leave(NULL);
     }
     free(work);
 }
@@ -70,20 +70,14 @@ static void enqueue(const char *what, Collective *run, Exchange x) {
 void enqueue_enter(ProcessGroup *g, const char *what) {
     enqueue(what, NULL, (Exchange){.group = g});
 }
-static void leave(void *unused) {
-    (void)unused;
-    watch_leave();
-}
-void enqueue_leave(void) { queue_call(comm_queue(dist_device()), leave, NULL); }
+void enqueue_leave(void) { queue_call(comm_queue(dist_device()), watch_leave, NULL); }
 
 static float *stage_of(size_t n) {
-    if (n > here.stage_floats) {
-        synchronize_all();
-        device_free(host(), here.stage);
-        here.stage = device_alloc(host(), n * sizeof(float));
-        here.stage_floats = n;
-    }
-    return here.stage;
+    if (n <= here.stage_floats) return here.stage;
+    synchronize_all();
+    device_free(host(), here.stage);
+    here.stage_floats = n;
+    return here.stage = device_alloc(host(), n * sizeof(float));
 }
 
 // A CPU's tensor is in host memory. Without NCCL a GPU's is copied there and back.
@@ -124,7 +118,7 @@ enum { NUM_SUMS = sizeof sums / sizeof sums[0], STAR = 0, MPI = 4, NCCL = 5, NOT
 static int choice = NOT_CHOSEN;
 
 static void must_have_nccl(void) {
-    if (here.why_no_nccl)
+    if (choice == NCCL && here.why_no_nccl)
         die("leave the choice to the program: GPUs then exchange through host memory",
             "no NCCL: %s", here.why_no_nccl);
 }
@@ -133,7 +127,7 @@ void dist_choose_all_reduce(const char *name) {
     for (int s = 0; s < NUM_SUMS; s++)
         if (strcmp(sums[s].name, name) == 0) {
             choice = s;
-            if (s == NCCL && dist_is_initialized()) must_have_nccl();
+            must_have_nccl();
             return;
         }
     die("there are star, sharded, ring, tree, mpi and nccl", "there is no all_reduce '%s'", name);
@@ -154,13 +148,10 @@ void find_nccl(bool shares_gpu) {
                        : shares_gpu                  ? "it shares a GPU with another rank"
                                                      : nccl_obstacle();
     char **all = gather_texts(mine ? mine : "");
-    for (int r = dist_get_world_size() - 1; r >= 0; r--) {
-        if (!*all[r]) continue;
-        free(here.why_no_nccl);
-        here.why_no_nccl = xprintf("rank %d on %s: %s", r, dist_host_name(r), all[r]);
-    }
+    for (int r = 0; all[r] && !here.why_no_nccl; r++)
+        if (*all[r]) here.why_no_nccl = xprintf("rank %d on %s: %s", r, dist_host_name(r), all[r]);
     free_texts(all);
-    if (choice == NCCL) must_have_nccl();
+    must_have_nccl();
     if (choice == NOT_CHOSEN && num_gpus() > 0 && dist_get_world_size() > 1 && here.why_no_nccl)
         warn("GPUs exchange through host memory, not by NCCL: %s", here.why_no_nccl);
 }

@@ -213,33 +213,23 @@ bool show_one_rank(const RankLesson *lesson) {
 // ## Larger minibatches
 
 // The seeds of one minibatch and rule. With the base minibatch all rules are the same.
-static int accuracies_of(const RuleJob jobs[], const RuleResult results[], int n, int times,
-                         LrRule rule, double accuracy[MOST_JOB_SEEDS], int *first) {
-    int seeds = 0;
-    for (int j = n - 1; j >= 0; j--)
-        if (jobs[j].times == times && jobs[j].rule == rule) {
-            accuracy[seeds++] = results[j].accuracy;
-            *first = j;
-        }
-    return seeds;
-}
-
-static void write_rule(FILE *csv, int batch, const char *rule, const double accuracy[], int seeds) {
-    fprintf(csv, "%d,%s,%.6g,%.6g,%.6g,%d\n", batch, rule, mean(accuracy, seeds),
-            minimum(accuracy, seeds), maximum(accuracy, seeds), seeds);
-}
-
 static void add_rule(Table *t, FILE *csv, const RuleJob jobs[], const RuleResult results[], int n,
                      int times, LrRule rule) {
     double accuracy[MOST_JOB_SEEDS];
-    int first = 0, seeds = accuracies_of(jobs, results, n, times, rule, accuracy, &first);
+    int first = 0, seeds = 0;
+    for (int j = n - 1; j >= 0; j--)
+        if (jobs[j].times == times && jobs[j].rule == rule) {
+            accuracy[seeds++] = results[j].accuracy;
+            first = j;
+        }
+    double all = mean(accuracy, seeds), low = minimum(accuracy, seeds),
+           high = maximum(accuracy, seeds);
     int batch = jobs[first].base_batch * times;
     table_numbers(t, batch, results[first].updates);
     table_text(t, "%s", times == 1 ? "(all the same)" : lr_rule_names[rule]);
-    table_numbers(t, results[first].last_lr, mean(accuracy, seeds), minimum(accuracy, seeds),
-                  maximum(accuracy, seeds));
-    for (LrRule r = rule; csv && r < (times == 1 ? NUM_LR_RULES : rule + 1); r++)
-        write_rule(csv, batch, lr_rule_names[r], accuracy, seeds);
+    table_numbers(t, results[first].last_lr, all, low, high);
+    for (LrRule r = rule; r < (times == 1 ? NUM_LR_RULES : rule + 1); r++)
+        fprintf(csv, "%d,%s,%.6g,%.6g,%.6g,%d\n", batch, lr_rule_names[r], all, low, high, seeds);
 }
 
 void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) {
