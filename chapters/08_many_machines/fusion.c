@@ -1,7 +1,5 @@
-// fusion.c: see fusion.h.
-//
-// (In Horovod a background thread does this. Here it is the host, which has nothing else to do once
-// all work is enqueued.)
+// fusion.c: see fusion.h. (In Horovod a background thread does this. Here it is the host, which has
+// nothing else to do once all work is enqueued.)
 #include "fusion.h"
 
 #include "common/base/platform.h"
@@ -53,8 +51,8 @@ static bool is_ready_here(const Fusion *f, int p) {
     return event_reached(r->ready);
 }
 
-// Sets ready[p] to whether all ranks have gradient p and it is not yet summed. Each rank votes, and
-// the votes are added. Returns how many are ready.
+// Each rank votes for the gradients that are ready and not yet summed. A gradient is ready if it
+// has the votes of all ranks. This returns how many are.
 static int negotiate(Fusion *f, bool ready[]) {
     double *votes = xmalloc(sizeof *votes * (size_t)f->num_params);
     int found = 0;

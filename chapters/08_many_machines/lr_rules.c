@@ -17,6 +17,8 @@
 const char *const lr_rule_names[NUM_LR_RULES] = {"none", "square root", "linear",
                                                  "linear with warm-up"};
 
+// ## The rules
+
 double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_up_steps) {
     if (rule == RULE_SQRT) return base_lr * sqrt(times);
     if (rule == RULE_LINEAR) return base_lr * times;
@@ -24,8 +26,6 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
     if (step >= warm_up_steps) return base_lr * times;
     return base_lr * (1 + (times - 1) * (double)step / (double)warm_up_steps);
 }
-
-// ## The trainings
 
 // The weights start larger than the book's, which would spend many of the few updates with large
 // minibatches on LeNet's plateau (chapter 4). The base rates are small, and good with the base
@@ -118,7 +118,7 @@ RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train
     return r;
 }
 
-// What a rank has not done is zeros, so a sum over the ranks is what each of them has done.
+// Where another rank did the job, this one has zeros, so the sum over the ranks has all results.
 void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
                     const Dataset *test) {
     memset(results, 0, sizeof *results * (size_t)n);

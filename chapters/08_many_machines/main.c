@@ -160,9 +160,7 @@ static void print_lesson(void) {
 static bool print_end(const RankResult *r) {
     int W = dist_get_world_size();
     if (r->stopped) {
-        say("  stopped after %ld steps, on all ranks", r->steps);
-        if (flags.checkpoint && r->epochs > 0)
-            say("  --resume %s continues after epoch %d", flags.checkpoint, r->epochs);
+        say("  stopped after %ld steps, on all ranks; %d whole epochs", r->steps, r->epochs);
         return false;
     }
     printf("  %ld steps; parameters %08x on all %d rank%s\n", r->steps, r->checksum, W,
@@ -266,9 +264,9 @@ static bool train(void) {
 //
 // lr_rules.c:rule_lr
 //
-// Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images.
-// That is what 1, 4 and 16 ranks compute. But one rank can do each of these trainings alone, as the
-// next section shows. So the four ranks divide the list of trainings among them:
+// Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images,
+// as on 1, 4 and 16 ranks. One rank can do that, too (the next section shows how), so our four
+// ranks divide the list of trainings among them:
 //
 // lr_rules.c:deal_rule_jobs
 //
@@ -419,9 +417,9 @@ static void show_all(void) {
     if (dist_get_rank() == 0) show_scaling();
 }
 
-static int without_ranks(void) {
+// --backend model
+static int only_scaling(void) {
     book_csv("_scaling.csv");
-    book_check_outputs();
     show_scaling();
     return book_end();
 }
@@ -429,7 +427,7 @@ static int without_ranks(void) {
 int main(int argc, char *argv[]) {
     dist_before_flags();
     flags = read_rank_flags(argc, argv);
-    if (flags.backend == BACKEND_MODEL) return without_ranks();
+    if (flags.backend == BACKEND_MODEL) return only_scaling();
     dist_init_process_group((DistOptions){.timeout = (double)rank_flags.timeout,
                                           .threads = flags.threads,
                                           .ranks_per_host = rank_flags.ranks_per_host});

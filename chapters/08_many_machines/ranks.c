@@ -148,8 +148,6 @@ static int threads_of_this_rank(void) {
     return threads > 0 ? threads : 1;
 }
 
-// ## Hosts
-
 // All ranks know the first rank of every other one's host: with that, hosts are numbered.
 void dist_pretend_hosts(int ranks_per_host) {
     int size = world.all->size, me = world.all->rank;
@@ -167,8 +165,6 @@ void dist_pretend_hosts(int ranks_per_host) {
     free(world.host_numbers);
     world.host_numbers = numbers;
 }
-
-// ## From begin to end
 
 void dist_init_process_group(DistOptions options) {
     char name[256] = "";

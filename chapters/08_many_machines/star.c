@@ -41,9 +41,9 @@ static MPI_Request *new_message(int from, int bytes) {
 
 void start_send(Exchange *x, const void *data, size_t bytes, int to) {
     if (bytes == 0) return;
-    mpi_check(
-        MPI_Isend(data, (int)bytes, MPI_BYTE, to, x->tag, x->group->comm, new_message(-1, -1)),
-        "MPI_Isend");
+    int error =
+        MPI_Isend(data, (int)bytes, MPI_BYTE, to, x->tag, x->group->comm, new_message(-1, -1));
+    mpi_check(error, "MPI_Isend");
     count_traffic(x->group, to, bytes);
 }
 

@@ -51,7 +51,6 @@ void rank_net_free(RankNet *n) {
 static bool inside_hosts_first;
 static long step_number, bucket;
 
-// What chapter 6's DDP calls for each bucket, in place of chapter 2's sum over k devices.
 static void sum_over_ranks(Tensor *const data[], int k) {
     CHECK(k == 1, "a rank has one device");
     dist_note("bucket %ld, step %ld", bucket++, step_number); // for the watch

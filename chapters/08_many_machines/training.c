@@ -133,8 +133,6 @@ static double accuracy(const Run *run) {
     return count / run->lesson->test_data->count;
 }
 
-// ## From start to end
-
 static long steps_in_all(const Run *run) {
     const RankLesson *l = run->lesson;
     long steps = l->epochs * run->steps_of_epoch;

@@ -86,7 +86,7 @@ static long question;   // the number of the last one that this rank has asked,
 static double asked_at; // and when
 static Answer *answers; // of each rank
 
-// The copy is never freed: these messages are few, and soon after them the job ends.
+// (The copy is never freed. These messages are few.)
 static void post(const void *data, size_t bytes, int to, int tag) {
     MPI_Request request;
     void *copy = xmalloc(bytes);
@@ -202,8 +202,6 @@ static Verdict verdict_on(int who, State state, const Place *mine) {
     snprintf(v.hint, sizeof v.hint, "%s", hints[state]);
     return v;
 }
-
-// ## The thread
 
 // This rank waits too long, and the others had time to answer.
 static void judge_the_others(void) {

@@ -54,7 +54,7 @@ while [ "$ranks" ] && read -r also expected flags_of_it; do
     [ $status = "$expected" ] || refuse "chapters/$name/recorded: $flags_of_it ended with status $status, not $expected" "see $work/errors"
     {
         echo "$ make run-${name%%_*} ARGS='$flags_of_it'"
-        grep -e "^$name: " -e '^hint: ' "$new/errors"
+        grep -e "^$name: " -e '^hint: ' "$new/errors" | fold -s -w 96
     } >"$new/recorded.$also"
     rm "$new/also" "$new/errors"
 done <<END

@@ -13,8 +13,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-// ## Reading them
-
 RankFlags rank_flags = {.network = "lenet",
                         .rule = "linear",
                         .collective = "auto",
@@ -147,8 +145,6 @@ void choose_collective(void) {
     if (!is_auto) dist_choose_all_reduce(rank_flags.collective);
     if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
 }
-
-// ## A training
 
 char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     char *lr = xshortest(f->lr);

@@ -99,7 +99,6 @@ static void through_the_host(const char *what, Collective *run, ProcessGroup *g,
     device_wait(t->device, queue_record(queue));
 }
 
-// The host waits for what it has enqueued.
 void group_gather(const char *what, const ProcessGroup *group, const void *mine, size_t bytes,
                   void *all) {
     enqueue(what, gather_bytes,
@@ -219,7 +218,6 @@ void free_texts(char **texts) {
     free(texts);
 }
 
-// (All ranks find the same, and rank 0 reports it: let_another_speak().)
 void dist_must_agree(const char *text) {
     char **texts = gather_texts(text);
     for (int r = 1; texts[r]; r++)
@@ -235,8 +233,6 @@ void dist_must_agree(const char *text) {
         }
     free_texts(texts);
 }
-
-// ## Groups
 
 // Messages between ranks of a group go over a communicator of MPI.
 ProcessGroup *group_of(MPI_Comm comm) {
@@ -282,8 +278,6 @@ void dist_free_group(ProcessGroup *group) {
     if (group->comm != MPI_COMM_NULL) mpi_check(MPI_Comm_free(&group->comm), "MPI_Comm_free");
     group_free(group);
 }
-
-// ## What was sent
 
 void count_traffic(const ProcessGroup *g, int to, size_t bytes) {
     here.traffic.messages++;

@@ -253,8 +253,7 @@ void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) 
 
 // ## 512 GPUs
 
-// The two rules for when gradients are sent: as soon as there are 64 MiB of them, or, as Horovod
-// did, every 5 ms what is ready, up to 64 MiB.
+// Gradients are sent as soon as there are 64 MiB of them, or, as Horovod did, every 5 ms.
 void show_scaling(void) {
     const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
     OutputFile csv = output_open(book_csv("_scaling.csv"));
