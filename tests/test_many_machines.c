@@ -6,8 +6,6 @@
 #include "ddp_reference.h"
 #include "ranks.h"
 
-static int rank, size;
-
 // ---- rows for each device ----------------------------------------------------------------------
 
 // `rows` of the images from `first` on, of which rank or device g gets its part.
@@ -27,28 +25,26 @@ typedef struct Plan {
     size_t bucket_bytes;
     int rows; // of each rank in a step; the last ones are short
     const NetworkKind *kind;
-    bool hosts_first;
 } Plan;
 
 enum { ROWS = SANITIZED ? 6 : 16, NUM_STEPS = 4 };
 
 static const Plan lenet_plans[] = {
     // (What is fused depends on time, and the ring's order of additions on what is fused.)
-    {"star", EXCHANGE_TENSORS, 1, ROWS, networks, false},
-    {"star", EXCHANGE_FUSION, 1, ROWS, networks, false},
-    {"star", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"tree", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"ring", EXCHANGE_TENSORS, 1, ROWS, networks, false},
-    {"ring", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"sharded", EXCHANGE_FUSION, 1, ROWS, networks, false},
-    {"sharded", EXCHANGE_BUCKETS, 0, 4 * ROWS, networks, false},
+    {"star", EXCHANGE_TENSORS, 1, ROWS, networks},
+    {"star", EXCHANGE_FUSION, 1, ROWS, networks},
+    {"star", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"tree", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"ring", EXCHANGE_TENSORS, 1, ROWS, networks},
+    {"ring", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"sharded", EXCHANGE_FUSION, 1, ROWS, networks},
+    {"sharded", EXCHANGE_BUCKETS, 0, 4 * ROWS, networks},
 };
 
 static RankNetOptions options_of(const Plan *plan) {
     return (RankNetOptions){.exchange = plan->exchange,
                             .ddp.bucket_bytes = plan->bucket_bytes,
-                            .fusion = {.threshold = 96 << 10, .cycle = 1e-3},
-                            .hosts_first = plan->hosts_first};
+                            .fusion = {.threshold = 96 << 10, .cycle = 1e-3}};
 }
 
 // The last two minibatches do not come out even, and LeNet's last one has fewer rows than devices.
@@ -74,7 +70,6 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
     for (int i = 0; i < devices; i++) device[i] = as_ranks ? dist_device() : try_gpu(i);
     if (as_ranks) {
         dist_choose_all_reduce(plan->algorithm);
-        if (plan->hosts_first) hierarchical_begin();
         rank_net = rank_net_new(net, options_of(plan));
     } else {
         choose_allreduce(plan->algorithm);
@@ -101,7 +96,6 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
         dist_gather(NULL, &checksum, 1, all);
         for (int r = 1; r < size; r++) CHECK(all[r] == all[0], "all ranks end with the same bits");
         rank_net_free(rank_net);
-        if (plan->hosts_first) hierarchical_end();
     } else {
         ddp_free(ddp);
     }
@@ -112,10 +106,10 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
 // Rank 0 trains in one process as well, and compares.
 static void compare_bits(const Plan *plan) {
     size_t n, m;
-    const float *ours = train(plan, true, &n), *expected = rank ? ours : train(plan, false, &m);
+    const float *ours = train(plan, true, &n), *theirs = rank ? ours : train(plan, false, &m);
     CHECK(n > 0 && (rank || n == m), "one network");
     for (size_t i = 0; i < n; i++)
-        if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
+        if (!isfinite(ours[i]) || memcmp(&ours[i], &theirs[i], sizeof *ours) != 0)
             die("see the test",
                 "%s, %s, exchange %d, %d ranks: number %zu is %.9g, in one process %.9g",
                 plan->kind->title, plan->algorithm, (int)plan->exchange, size, i, (double)ours[i],
@@ -151,36 +145,27 @@ static void pytorch_has_the_same(void) {
 
 // ---- the hierarchical sum ----------------------------------------------------------------------
 
-static float value(int d, int i) { return (float)formula((uint32_t)d + 1, (uint32_t)i); }
-
 static void check_hierarchical_sum(int n) {
-    Tensor *mine = keep(tensor_new(dist_device(), n));
-    float *values = values_of(mine);
-    for (int i = 0; i < n; i++) values[i] = value(rank, i);
-    tensor_write(mine, values);
+    HierarchicalBytes formula_bytes = hierarchical_bytes((size_t)n);
+    double sum = 0, all[MAX_COMPUTING];
+    fill_mine(n, false);
     dist_reset_traffic();
     hierarchical_all_reduce(mine);
     DistTraffic sent = dist_traffic();
-    HierarchicalBytes formula_bytes = hierarchical_bytes((size_t)n);
     CHECK(sent.bytes == formula_bytes.inside + formula_bytes.across, "bytes by the formula");
     CHECK(sent.bytes_to_hosts == formula_bytes.across, "and so many to other hosts");
-    values = values_of(mine);
-    for (int i = 0; i < n; i++) {
-        double sum = 0, all[MAX_COMPUTING], own = (double)values[i];
-        for (int r = 0; r < size; r++) sum += (double)value(r, i);
-        CHECK(fabs(own - sum) <= 1e-6 * size, "the sum, within a rounding error");
-        if (i % 997 != 0) continue;
-        dist_gather(NULL, &own, 1, all);
-        for (int r = 0; r < size; r++) CHECK(all[r] == own, "all ranks have the same bits");
-    }
-    free_kept();
+    expect_sum(n, false, 0, 1);
+    mine_must_be("hierarchical", n, 1e-4, false);
+    float *values = tensor_values(mine);
+    for (int i = 0; i < n; i++) sum += (i % 7 + 1) * (double)values[i];
+    free(values);
+    dist_gather(NULL, &sum, 1, all);
+    for (int r = 0; r < size; r++) CHECK(all[r] == sum, "all ranks have the same bits");
 }
 
-// Two ranks on each host, as it is pretended; one host is that of one or two ranks. Also a training
-// with it, and with the ring: the same but for the order of additions.
+// Two ranks on each host, as it is pretended; one host is that of one or two ranks.
 static void hierarchical_is_right(void) {
     static const int sizes[] = {0, 1, 2, 3, 5, 7, 1001, 4099};
-    size_t n, m;
     dist_pretend_hosts(2);
     if (size > 1 && size % 2 == 1) {
         CHECK(hierarchical_mistake(), "hosts of two ranks and of one are refused");
@@ -192,14 +177,6 @@ static void hierarchical_is_right(void) {
         for (size_t s = 0; s < COUNT(sizes); s++) check_hierarchical_sum(sizes[s]);
         hierarchical_end();
     }
-    if (size < 4) return;
-    Plan flat = {"ring", EXCHANGE_BUCKETS, 0, 16, networks, false}, levels = flat;
-    levels.hosts_first = true;
-    const float *a = train(&flat, true, &n), *b = train(&levels, true, &m);
-    CHECK(n == m && n > 0, "one network");
-    for (size_t i = 0; i < n; i++)
-        CHECK(fabsf(a[i] - b[i]) <= 1e-5f * fmaxf(fabsf(a[i]), 0.01f), "within rounding errors");
-    free_kept();
 }
 
 // ---- fusion ------------------------------------------------------------------------------------
@@ -278,12 +255,10 @@ static int everything(void) {
     set_program_name("test");
     devices_init(BACKEND_CPU, 1);
     dist_before_flags();
-    dist_init_process_group((DistOptions){.timeout = 40, .threads = 1});
-    rank = dist_get_rank();
-    size = dist_get_world_size();
+    begin(40, 0);
     for (size_t p = 0; p < COUNT(lenet_plans); p++) compare_bits(&lenet_plans[p]);
     if (size == 3 && !SANITIZED)
-        compare_bits(&(Plan){"sharded", EXCHANGE_BUCKETS, 0, 4, &networks[1], false});
+        compare_bits(&(Plan){"sharded", EXCHANGE_BUCKETS, 0, 4, &networks[1]});
     if ((size == 2 || size == 3) && !SANITIZED) pytorch_has_the_same();
     if (size <= 3) fusion_is_right();
     hierarchical_is_right();
