@@ -14,7 +14,7 @@
 #include "common/base/file.h"       // output_open(): files that are complete or absent
 #include "common/base/number.h"     // grouped(): 1,234,567
 #include "common/base/range.h"      // equal_range(): n things in k parts
-#include "common/base/statistics.h" // medians, and whether timings are too noisy to compare
+#include "common/base/statistics.h" // means, medians
 
 // device: where the work is done
 #include "common/device/device.h" // try_gpu(), launch(), device_copy(), synchronize()

@@ -134,10 +134,10 @@ would programs
 compiled_alone kernels/cost.c
 build_copy programs
 expect 0
-mv "$copy/chapters/05_resnet18_concise/size.c" "$work/size.c"
+mv "$copy/chapters/05_resnet18_concise/running_statistics.c" "$work/moved.c"
 would programs
-expect 0 'steps:ar rcs build/libbook.a' '!steps:size.c.o' '!steps: -c '
-mv "$work/size.c" "$copy/chapters/05_resnet18_concise/size.c"
+expect 0 'steps:ar rcs build/libbook.a' '!steps:running_statistics.c.o' '!steps: -c '
+mv "$work/moved.c" "$copy/chapters/05_resnet18_concise/running_statistics.c"
 rm "$copy/common/base/statistics.h"
 build_copy programs
 expect error 'err:statistics.h: No such file'

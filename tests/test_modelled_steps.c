@@ -1,7 +1,7 @@
 // test_modelled_steps.c: what chapter 5 says of a training on a machine that need not be there: the
-// time is that of its own training loop, and the largest minibatch is the largest one.
+// time is that of its own training loop.
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/05_resnet18_concise/modelled_steps.h"
+#include "chapters/05_resnet18_concise/behind/modelled_steps.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/modelled_clock.h"
 #include "cases.h"
@@ -42,43 +42,29 @@ static double train(Device *const devices[], int k, int images, int batch_size) 
     return modelled_seconds() - begin;
 }
 
-static void try_to_fit(const char *machine, int batch_size) {
-    start(machine, BACKEND_MODEL);
-    Device *device = model_device(0);
-    train(&device, 1, 3 * batch_size, batch_size);
-}
-
-static int largest;
-static void one_image_more(void *machine) { try_to_fit(machine, largest + 1); }
-
-TEST(the_largest_batch_fits_and_one_image_more_does_not) {
-    for (const MachineFile *file = machine_files; file->name; file++) {
-        start("dgx-a100", BACKEND_CPU); // whichever machine's time is told
-        largest = largest_batch(net, machine_find(file->name), PIXELS);
-        assert_in_range(largest, 1000, MOST_IMAGES - 1);
-        try_to_fit(file->name, largest);
-        expect_death(1, "out of memory on model:0", one_image_more, (void *)file->name);
-    }
-}
-
 static ModelledEpoch ask(const char *machine, BackendChoice backend, int k, BatchNormMode bn,
                          int images, int batch_size) {
     start(machine, backend);
     return modelled_epoch(net, k, bn, images, PIXELS, batch_size);
 }
 
+static void check_time(const char *machine, int k, bool framework) {
+    Device *devices[MAX_DEVICES];
+    start(machine, BACKEND_MODEL);
+    open_devices(devices, k);
+    modelled_clock_use_framework(framework);
+    double loop = train(devices, k, 200, 64);
+    ModelledEpoch epoch = ask(machine, BACKEND_CPU, k, BN_AVERAGED, 200, 64);
+    double said = framework ? epoch.framework : epoch.seconds;
+    if (!(fabs(said - loop) <= 1e-9 * loop))
+        fail_msg("%s, k = %d: %.12g s, the loop takes %.12g", machine, k, said, loop);
+}
+
 TEST(the_time_is_that_of_the_training_loop) {
     static const char *const machines[] = {"dgx-h100", "rtx4090-pcie", "laptops-1gbe"};
     for (int m = 0; m < 3; m++)
-        for (int k = 1; k <= 4; k++) {
-            Device *devices[MAX_DEVICES];
-            start(machines[m], BACKEND_MODEL);
-            open_devices(devices, k);
-            double loop = train(devices, k, 200, 64);
-            double said = ask(machines[m], BACKEND_CPU, k, BN_AVERAGED, 200, 64).seconds;
-            if (!(fabs(said - loop) <= 1e-9 * loop))
-                fail_msg("%s, k = %d: %.12g s, the loop takes %.12g", machines[m], k, said, loop);
-        }
+        for (int k = 1; k <= 4; k++) check_time(machines[m], k, false);
+    check_time("dgx-a100", 2, true);
 }
 
 // It is the same beside devices that compute, and when it is asked again.

@@ -114,14 +114,7 @@ TEST(figures_are_compared) {
     }
 }
 
-// Times of two runs, each from its fastest to its slowest.
-TEST(noise_is_told_from_a_difference) {
-    const Quartiles fast = {0.9, 1, 1.1}, slow = {1.3, 1.4, 1.5}, unsteady = {1, 1.4, 2};
-    const Quartiles once = {5, 5, 5}, none = {NAN, NAN, NAN};
-    assert_false(too_noisy_to_compare(fast, slow) || too_noisy_to_compare(slow, fast));
-    assert_true(too_noisy_to_compare(fast, unsteady) && too_noisy_to_compare(unsteady, fast));
-    assert_true(too_noisy_to_compare(fast, fast) && too_noisy_to_compare(fast, once));
-    assert_true(too_noisy_to_compare(fast, none));
+TEST(measured_values_are_summarised) {
     const double numbers[] = {2, -1, 5, NAN, 1};
     Quartiles q = quartiles((double[]){3, 1, 2, 5, 4}, 5);
     assert_true(q.low == 2 && q.median == 3 && q.high == 4);

@@ -6,56 +6,44 @@
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/nn.h"
 #include "chapters/03_split_batch/split_batch.h"
+#include "running_statistics.h"
 
-// What k devices do about the running statistics of batch norm, by which the network is evaluated:
-// see data_parallel.c, which says what to choose, and has a table of what each is good for.
-typedef enum {
-    BN_LOCAL,    // each keeps those of its own shards, and evaluates with them (the book's MXNet)
-    BN_RANK0,    // all evaluate with those of device 0 (torch.nn.DataParallel, the book's PyTorch)
-    BN_AVERAGED, // all evaluate with the mean of those of all devices
-    BN_SYNC,     // mean and variance are those of the whole minibatch, in training too: see
-                 // sync_batch_norm(). k devices compute what one does.
-} BatchNormMode;
-
-BatchNormMode batch_norm_mode(const char *name); // "local", "rank0", "averaged", "sync"
-
-// A network with its replicas on k devices, as torch.nn.DataParallel or gluon's list of contexts.
-typedef struct DataParallel {
+// A network with a replica on each of k devices.
+struct DataParallel {
     Module *net;
     int k;
     Device *devices[MAX_DEVICES];
-    BatchNormMode bn;
-} DataParallel;
+    BatchNormMode bn; // whose running statistics it evaluates with
+};
 
-// Gives each device a copy of the parameters, all from the same start, and its part of the cores.
+// Gives each device a copy of the parameters, with the same initial values, and its part of the
+// cores.
 DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNormMode bn);
 
 // Trains on one minibatch (X, y in host memory), as chapter 4's train_batch(): split, forward and
-// backward on all devices side by side, sum the gradients, step. losses[i] is the summed loss of
-// shard i, on device i. All is enqueued; the caller waits.
+// backward on all devices side by side, sum the gradients, update. losses[i] is the summed loss of
+// shard i, on device i. All of it is enqueued; the caller waits.
 void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]);
 
-// The same, with other shards than equal ones (exercise 05-2). The gradients come out as they would
-// with equal shards: each is a sum over rows, divided once, by the rows of the whole minibatch.
+// The same with these shards instead of equal ones (exercise 05-2). The gradients are the same,
+// because each is a sum over rows, divided once by the rows of the whole minibatch.
 void train_step_as(DataParallel *dp, const Range shards[], const Tensor *X, const Tensor *y,
                    float lr, Tensor *losses[]);
 
-// Gradients are summed over the devices (allreduce) and each device updates its copy.
+// Sums the gradients over the devices, and updates each replica.
 void trainer_step(DataParallel *dp, float lr, int batch_size);
 
-// The part (0..1) of the observations that the network classifies correctly, computed on all
-// devices: each gets its shard of each minibatch. Begins with share_statistics(). Once
-// interrupted() it stops, and returns NaN.
-double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
-
-// Gives the replicas the running statistics that they evaluate with, as dp->bn says. How often that
-// is done does not matter to BN_RANK0 and BN_AVERAGED: training does not read running statistics,
-// and a mean of moving averages is the moving average of the means.
-void share_statistics(DataParallel *dp);
-
-// Bytes that cross between the devices, by the formulas: in one train_step() the gradients
-// (2 (k-1) N, see chapter 2) and, with BN_SYNC, batch norm's figures; in one share_statistics().
+// allreduce() of long vectors of the same length, one on each of k devices, in buckets of 25 MiB.
+void allreduce_in_buckets(Tensor *const flats[], int k);
+// Bytes that this moves between the devices for vectors of n floats, by chapter 2's formulas.
+uint64_t bytes_in_buckets(size_t n, int k);
+// Bytes that cross between the devices in one train_step(), by the formulas: the gradients, and
+// with BN_SYNC also batch norm's statistics.
 uint64_t step_bytes(const DataParallel *dp);
-uint64_t statistics_bytes(const DataParallel *dp);
+
+// The fraction (0 to 1) of the images that the network classifies correctly. Each device gets its
+// shard of each minibatch. Begins with share_statistics(). Once interrupted(), stops and returns
+// NaN.
+double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
 
 #endif

@@ -1,160 +1,204 @@
 // main.c: the story of chapter 5. README.md says how to run it and what to read.
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
+#include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "comparison.h"
-#include "data_parallel.h"
-#include "factors.h"
-#include "initialization.h"
-#include "notebook.h"
-#include "on_a_machine.h"
+#include "behind/behind.h"
 #include "resnet18.h"
-#include "resume.h"
-#include "size.h"
-
-#include <stdio.h>
 
 static Notebook nb = {.bn = "averaged"};
-static const Flag own_flags[] = {
-    {"full", FLAG_ON, &nb.full, .help = "all images and epochs, on any machine"},
-    {"bn", FLAG_CHOICE, &nb.bn, "M",
-     .help = "batch norm's statistics: local, rank0, averaged or sync",
-     .choices = "local|rank0|averaged|sync"},
-    {"experiment", FLAG_ON, &nb.experiment,
-     .help = "the chapter's experiment, instead of its training"},
-    {0},
-};
 
-// ## A larger network
+// ## A network from modules
 //
-// To write out parameters and their exchange for each new network is no fun. Here the network is
-// put together from *modules*, as with `torch.nn`: a module owns its parameters and knows how to
-// compute. It is a ResNet-18, for images as small as ours: the book has changed its first layer and
-// left out the pooling behind it. It computes much more for each of its parameters
-// than LeNet does, so the exchange of gradients should weigh less. Most of it is residual blocks,
-// which add their input to their output:
+// In chapter 4 we wrote out each parameter of LeNet, and its exchange. Here the network consists of
+// *modules*, as in `torch.nn`. A module owns its parameters and knows how to compute.
+//
+// resnet18.c:resnet18
+//
+// ResNet-18 [@he2016] consists mostly of *residual blocks*, which add their input to their output.
+// That makes it possible to train many layers. Where the shape changes, the input passes through a
+// 1 x 1 convolution before it is added.
 //
 // resnet18.c:resnet_block
 //
-// Behind each convolution there is *batch normalisation*: it subtracts each channel's mean over the
-// minibatch, and divides by the standard deviation. For evaluation it keeps *running statistics*,
-// moving averages of both; with k devices somebody must say whose (`--bn`, see `data_parallel.c`).
+// The book (*Dive into Deep Learning*, d2l for short, "Concise Implementation for Multiple GPUs")
+// changed the first layer and left out the pooling after it, because its images are small. The
+// network has 11.2 million parameters, 87 times as many as LeNet, and it computes much more for
+// each of them. So the exchange of gradients should matter less.
 //
-// Without a GPU the program takes a part of the images, and begins by saying how many.
+// ## Where the parameters are
+//
+// `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
+// copy of all parameters when the first data arrives there:
+//
+// common/tensor/nn.c:place_on
+//
+// `flat->grad` is one long vector with the gradients of all 76 parameters, and each parameter's
+// gradient is a slice of it. That will make the exchange simple. As in the book, we send a few
+// images through the network on two devices, and then print the first weights on each:
+//
+// main.c:show_where_parameters_are
+//
+// Both devices copied the same initial values. The host has no copy for computing, so asking it for
+// the parameter is an error. (The program asks in a child process, a copy of itself, which ends
+// with the error.)
 
-static void show_network(void) {
-    say_size(&nb);
-    Parameters all = parameters_of(nb.net);
-    long trained = 0;
-    for (int p = 0; p < all.n; p++)
-        if (all.list[p]->trained) trained += (long)numel(all.list[p]->start);
-    say("ResNet-18: %d tensors, %ld parameters (%.1f MB), and as many gradients; %.1f KB of "
-        "running statistics",
-        all.n, trained, (double)parameter_bytes(nb.net) / 1e6, (double)buffer_bytes(nb.net) / 1e3);
+static void ask_the_host(void *weight) { parameter_data(weight, host()); }
+
+static void show_where_parameters_are(Module *net) {
+    Device *devices[2];
+    Tensor *X[2], *y_hat[2];
+    open_devices(devices, 2);
+    for (int i = 0; i < 2; i++) {
+        begin_step(devices[i]);
+        X[i] = tensor_new(devices[i], 2, 1, 28, 28); // two images
+        tensor_fill(X[i], 1);
+    }
+    forward_all(net, X, 2, y_hat);
+
+    for (int i = 0; i < 2; i++) {
+        Tensor *all = flat_parameters(net, devices[i]).data;
+        Tensor *first = tensor_slice(all, 0, 1, (int[]){3});
+        tensor_print("first weights", first);
+        tensor_free(first);
+    }
+    int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
+    CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
+    printf("\n");
+    for (int i = 0; i < 2; i++) tensor_free(X[i]);
 }
 
-// ## Initializing the network
+// ## One wrapper
 //
-// The book's demonstration: as data goes through the network, it is initialized on the devices
-// where the data is, and only there. Four observations are sent through it, two on each of two
-// devices. Afterwards both devices have the same parameters. The host has only the start
-// from which they were made, so to ask it for parameters is an error. (The program asks in a child
-// process, a copy of itself, and so survives it.)
-
-static void initialize_where_data_is(void) { demonstrate_initialization(nb.net, nb.flags.seed); }
-
-// ## Training
-//
-// The training is that of chapter 4, with other words:
-//
-// 1. The parameters are initialized on all devices.
-// 2. Each minibatch is split over the devices.
-// 3. Loss and gradients are computed on all devices side by side.
-// 4. The gradients are summed over the devices, and each updates its parameters.
+// A `DataParallel` is a network, its k devices, and the replicas of the parameters on them. A
+// training step is chapter 4's step, for any network. `shards[i]` says which rows of the minibatch
+// device i gets. (`train_step()` calls this function with equal shards.)
 //
 // data_parallel.c:train_step_as
 //
-// At the end of each epoch the accuracy is computed, on all devices, too.
-
-static void note_memory(Run *run) {
-    for (int i = 0; i < run->dp.k; i++) {
-        size_t bytes = arena_used_bytes(run->dp.devices[i]);
-        if (bytes > run->arena_bytes) run->arena_bytes = bytes;
-    }
-}
-
-static void print_memory(const Run *run) {
-    double parameters = (double)parameter_bytes(nb.net) / 1e6;
-    bool alone = run->t.k == 1;
-    say("  memory of %s: %.1f MB of parameters, %.1f MB of gradients, %.0f MB of activations and "
-        "their gradients%s",
-        alone ? "the device" : "each device", parameters, parameters,
-        (double)run->arena_bytes / 1e6, alone ? "" : ", with the room for the exchange");
-}
+// The last call is what PyTorch's optimizers and MXNet's trainers call `step()`. It exchanges all
+// gradients as one vector and then updates each replica.
+//
+// data_parallel.c:trainer_step
+//
+// The vector travels in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP).
+// Without buckets there are two choices. One exchange for each parameter means 76 exchanges, most
+// of them tiny. One exchange for all of them has to wait for the last gradient, whereas a bucket
+// can travel while the gradients of the next one are still being computed. Chapter 6 does that.
+// Here we wait, to keep the step simple.
+//
+// data_parallel.c:allreduce_in_buckets
+//
+// This is all that k devices need, for any network made of modules, with one exception.
+//
+// ## Batch norm
+//
+// *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts from each
+// channel its mean over the minibatch and divides by the standard deviation. So the images of a
+// minibatch depend on each other here, and in no other layer. For evaluation, it keeps *running
+// statistics*. These are moving averages of the means and variances, and each training step moves
+// them a tenth of the way.
+//
+// With k devices there are two questions. Is the mean taken over the device's shard, or over all
+// shards? And which running statistics does the network evaluate with, if each device has seen
+// other images? `--bn` chooses one of four answers:
+//
+// | `--bn`     | training: mean over | evaluation: statistics of | found in                       |
+// |------------|---------------------|---------------------------|--------------------------------|
+// | `local`    | the device's shard  | each device itself        | d2l with MXNet                 |
+// | `rank0`    | the device's shard  | device 0                  | PyTorch's DataParallel and DDP |
+// | `averaged` | the device's shard  | the mean over all devices | this program, by default       |
+// | `sync`     | all shards          | any device; all are equal | PyTorch's SyncBatchNorm        |
+//
+// The first three train in the same way. They differ only in what happens before evaluation.
+// `average()` is an allreduce, divided by k:
+//
+// running_statistics.c:share_statistics
+//
+// Only with `sync` do k devices compute what one device computes. Device i sends each channel's
+// count $n_i$, mean $m_i$ and variance $v_i$ to all others. Then each device merges them, with $n =
+// \sum n_i$:
+//
+// $$m = \frac{1}{n} \sum_i n_i m_i \qquad v = \frac{1}{n} \sum_i n_i \left(v_i + (m_i -
+// m)^2\right)$$
+//
+// common/tensor/batch_norm.c:sync_batch_norm
+//
+// `all_gather()` is one small exchange in each batch norm, and backward needs another one.
+// ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and in each of them all devices
+// wait. The other answers cost nothing in training. But they train as if the minibatch were as
+// small as a shard, which matters if a shard has only a few images.
+//
+// ## One device, then two
+//
+// d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
+// with 512 images and 0.2. So each GPU has the same number of images in a step as before, and an
+// epoch has half as many steps. Without a GPU, our program uses 16 and 32 images, and only part of
+// the data set. Each step compares the bytes that cross between the devices with the formulas of
+// chapter 2:
+//
+// main.c:step
+//
+// main.c:train
+//
+// main.c:train_on_one_and_on_two
+//
+// ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
+// loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
+// two. The losses fall, and the two runs differ from each other.")
+//
+// You can stop these trainings and resume them later ([Running it](../running_it.md)).
 
 static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     Run *run = t->context;
     ledger_reset();
     train_step(&run->dp, X, y, t->lr, losses);
-    note_memory(run);
-    CHECK(ledger_bytes_between_devices() == run->bytes_per_step,
-          "a step moved other bytes between the devices than the formula says: a bug in "
-          "allreduce, batch norm or the ledger");
+    CHECK(ledger_bytes_between_devices() == run->bytes_per_step, "bytes are as the formulas say");
 }
 
 static double accuracy(Training *t) {
     Run *run = t->context;
-    if (t->epoch == t->first_epoch && t->steps > 0) print_memory(run);
     return evaluate_accuracy_gpus(&run->dp, run->test_iter);
 }
 
 static void save(Training *t) {
-    if (nb.flags.checkpoint) save_run(&nb, t->context);
+    Run *run = t->context;
+    save_run(&nb.runs, &run->as);
 }
 
-// The book's `train(net, num_gpus, batch_size, lr)`.
-static void train(Run *run) {
-    const Flags *flags = &nb.flags;
+static void begin(Run *run) {
     Training *t = &run->t;
-    DataIter *train_iter =
-        data_iter_new(nb.train_data, run->batch_size, flags->shuffle, flags->seed);
-    Device *devices[MAX_DEVICES] = {NULL};
-    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
-    open_devices(devices, t->k);
-    restart(nb.net);
-    run->dp = data_parallel(nb.net, devices, t->k, batch_norm_mode(nb.bn));
-    printf("training on %s: batch size %d, lr %g", device_names(devices, t->k), run->batch_size,
-           (double)t->lr);
-    printf(t->k > 1 ? ", batch norm's statistics: %s\n" : "\n", nb.bn);
-    if (flags->resume && run->number == nb.resumed.run) resume_run(&nb, run);
+    int batch_size = run->as.batch_size;
+    run->as.t = t;
+    run->as.replicas = run->dp.bn == BN_LOCAL ? run->dp.k : 1;
     run->bytes_per_step = step_bytes(&run->dp);
-
-    t->iter = train_iter;
-    t->devices = devices;
+    run->test_iter = data_iter_new(nb.test_data, batch_size, false, 0);
+    t->iter = data_iter_new(nb.train_data, batch_size, nb.flags.shuffle, nb.flags.seed);
+    t->devices = run->dp.devices;
     t->context = run;
-    train_epochs(t);
+    print_training(run);
+    resume_run(&nb.runs, &run->as);
+}
 
-    if (interrupted()) print_stopped(&nb, run);
-    share_statistics(&run->dp); // Ctrl-C may have come before evaluation did
-    if (flags->save) save_parameters(nb.net, devices[0], flags->save);
-    data_iter_free(train_iter);
+static void end(Run *run) {
+    print_stopped(&nb.runs);
+    share_statistics(&run->dp); // Ctrl-C may have come before evaluation did.
+    if (nb.flags.save) save_parameters(nb.net, run->dp.devices[0], nb.flags.save);
+    data_iter_free(run->t.iter);
     data_iter_free(run->test_iter);
 }
 
-// ## One device, then two
-//
-// The book trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two
-// GPUs with 512 images and 0.2. So each GPU has as many images in a step as before, but an epoch
-// has half as many steps. (Without a GPU there are 16 and 32 images, of fewer altogether.) Note
-// that this changes more than the number of devices.
+static void train(Run *run) {
+    Device *devices[MAX_DEVICES] = {NULL};
+    int k = run->t.k;
+    open_devices(devices, k);
+    restart(nb.net); // back to the initial values
+    run->dp = data_parallel(nb.net, devices, k, batch_norm_mode(nb.bn));
+    begin(run);
+    train_epochs(&run->t);
+    end(run);
+}
 
 static Run new_run(int number, int k, int times) {
-    return (Run){.number = number,
-                 .batch_size = times * nb.flags.batch_size,
+    return (Run){.as = {number, times * nb.flags.batch_size, .bn = nb.bn},
                  .t = {.flags = &nb.flags,
                        .animator = nb.animator,
                        .log = &nb.loss_log,
@@ -165,224 +209,230 @@ static Run new_run(int number, int k, int times) {
                        .whole_epoch = save}};
 }
 
-// The first run is on 1 device, the second on 2; with `--devices` there is one run, on as many.
-// After `--resume`, a run that was over before is only remembered.
+// After --resume, a run that was over before is not trained again.
+static void train_or_recall(Run *run) {
+    if (interrupted()) return;
+    if (was_over(&nb.runs, run->as.number))
+        recall_run(&nb.runs, &run->t);
+    else
+        train(run);
+}
+
 static void train_on_one_and_on_two(void) {
-    Run runs[2] = {new_run(0, nb.num_runs == 1 ? nb.flags.devices : 1, 1), new_run(1, 2, 2)};
-    bool compares = nb.num_runs == 2 && nb.flags.steps != 0;
-    Prediction expected = {0};
-    if (compares && nb.flags.backend != BACKEND_MODEL)
-        expected = predict_first(
-            "ResNet-18 is trained on one device, then from the same start on two, with twice the "
-            "images in each minibatch and twice the learning rate, for as many epochs. By how many "
-            "percentage points is the test accuracy of the second training higher? (A negative "
-            "number if it is lower.)");
-    for (int i = 0; i < nb.num_runs && !interrupted(); i++)
-        if (nb.flags.resume && i < nb.resumed.run)
-            recall_run(&nb, &runs[i]);
-        else
-            train(&runs[i]);
-    if (!compares || interrupted()) return;
-    compare_runs(&runs[0], &runs[1], nb.bn);
-    if (!runs[1].t.no_values)
-        book_result("test acc %.2f on 1 device and %.2f on 2", runs[0].t.test_acc,
-                    runs[1].t.test_acc);
-    predict_compare(expected, 100 * (runs[1].t.test_acc - runs[0].t.test_acc), "points");
-}
-
-// ## The curves
-//
-// ![Both runs after each epoch; more than the number of devices has changed, so the curves need not
-// agree. An accuracy may jump up and down from one epoch to the next: the section after the next
-// one is about that.](plots/05_resnet18_concise.png "Two panels over the epochs: training loss on
-// the left, test accuracy on the right, with a thick line for one device and a thin one for two.
-// The losses fall; the two lines differ from each other.")
-
-static void write_curves(void) {
-    animator_close(nb.animator);
-    loss_log_write(&nb.loss_log, nb.flags.log_loss);
-}
-
-// ## What it would take on GPUs
-//
-// The book's whole training, on up to 8 devices of the machine that `--machine` names, by the
-// modelled clock: nothing is computed. *Speed-up* is how many times as fast k devices are as one.
-// Two ways to sum the gradients are compared, the book's star and the ring of chapter 2.
-
-static void tell_other_machines(void) {
-    Prediction expected = {0};
-    if (modelled_machine())
-        expected = predict_first(
-            "The book's ResNet-18 is trained on GPUs of the modelled machine (a DGX A100, if you "
-            "have not chosen another with --machine), with 256 images for each GPU in a step and "
-            "the star allreduce. How many times as fast as one GPU are two?");
-    predict_compare(expected, print_on_a_machine(&nb), "times as fast");
+    Run one = new_run(0, 1, 1);
+    Run two = new_run(1, 2, 2); // twice the batch size and learning rate
+    train_or_recall(&one);
+    train_or_recall(&two);
+    if (interrupted() || nb.flags.steps == 0) return;
+    print_step_bytes(&two);
+    if (!two.t.no_values)
+        book_result("test acc %.3f on 1 device and %.3f on 2", one.t.test_acc, two.t.test_acc);
 }
 
 // ## One change at a time
 //
-// The book's second run was published many times: with PyTorch it ended with accuracies from 0.44
-// to 0.91 on two GPUs, and the first one with 0.84 to 0.93 on one. What costs the accuracy? The
-// second run has twice the batch size, twice the learning rate, and two devices. In PyTorch it
-// keeps the running statistics of device 0 only (`--bn rank0`). And it does not begin as the first
-// one did: the book gives the same network to `train()` again, which draws new weights, but leaves
-// the biases and all of batch normalisation as the first run left them.
+// The two runs differ in accuracy. Why? The second run has twice the batch size, twice the learning
+// rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the
+// statistics of one device only. And d2l's second run does not start like its first. It gives the
+// same network to `train()` again, which draws new weights but leaves the biases and all of batch
+// norm as the first run left them.
 //
-// `--experiment` changes one thing at a time, from ten seeds, with a ResNet-18 of an eighth of the
-// channels and images of half the size, so that a laptop can do it (`factors.c`): 5 epochs of 4096
-// images. Measured on an AMD EPYC with `build/05_resnet18_concise --experiment --threads 1`, in two
-// halves: seeds 0 to 4 with an earlier version of the program, whose training was the same, then 5
-// to 9.
+// `--experiment` trains in seven ways, each from ten seeds. Each way differs from another in one
+// thing. To be possible on a laptop, it uses a ResNet-18 with an eighth of the channels, images of
+// half the size, and 5 epochs of 4,096 images. The picture and the table below are not from this
+// page's run. They were recorded once, on two cores of an AMD EPYC, with
+// `build/05_resnet18_concise --experiment --threads 1`.
 //
-// | way to train            | devices | batch |  lr | train loss | accuracy | lowest | highest |
-// |-------------------------|--------:|------:|----:|-----------:|---------:|-------:|--------:|
-// | the book's first run    |       1 |    32 | 0.1 |      0.634 |    0.753 |  0.667 |   0.800 |
-// | the book's second run   |       2 |    64 | 0.2 |      0.721 |    0.724 |  0.678 |   0.753 |
-// | twice the batch size    |       1 |    64 | 0.1 |      0.654 |    0.745 |  0.711 |   0.785 |
-// | twice the learning rate |       1 |    32 | 0.2 |      0.636 |    0.754 |  0.711 |   0.790 |
-// | twice both              |       1 |    64 | 0.2 |      0.710 |    0.691 |  0.545 |   0.748 |
-// | twice both on 2 devices |       2 |    64 | 0.2 |      0.737 |    0.703 |  0.641 |   0.755 |
-// | on 2, `--bn sync`       |       2 |    64 | 0.2 |      0.702 |    0.740 |  0.721 |   0.755 |
+// ![Each dot is one training, each diamond the mean of
+// ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
+// with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap. The
+// means of the four ways with twice both are left of the first one.")
 //
-// | change                     | of the accuracy  | told from noise |
-// |----------------------------|------------------|-----------------|
-// | twice the batch size       | -0.008 ± 0.059   | no              |
-// | twice the learning rate    | +0.001 ± 0.057   | no              |
-// | both, on 1 device          | -0.062 ± 0.083   | no              |
-// | mean of these three        | -0.023 ± 0.054   | no              |
-// | both, mean of all 4 ways   | -0.039 ± 0.049   | no              |
-// | 2 devices for 1, `rank0`   | +0.011 ± 0.075   | no              |
-// | 2 devices for 1, `sync`    | +0.049 ± 0.077   | no              |
-// | `local` for `rank0`        | +0.000 ± 0.004   | no              |
-// | `averaged` for `rank0`     | +0.002 ± 0.004   | no              |
-// | `sync` for `rank0`         | +0.037 ± 0.052   | no              |
-// | what the first run left    | +0.022 ± 0.051   | no              |
-// | the book's 2nd for its 1st | -0.029 ± 0.054   | no              |
-// | own statistics, all ways   | +0.021 ± 0.013   | yes             |
+// Look at the widths first. The dots in a row differ in nothing but the seed. d2l's first run can
+// end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it uses one device. If
+// you compare two single trainings, you can get almost any answer.
 //
-// The second table compares trainings from the same seeds. In 95 of 100 such tables, all the means
-// lie no further than ± from the truth; a change that is larger than its ± is told from noise. What
-// follows?
+// So the table compares means of ten trainings, from the same seeds. In 95 of 100 such tables,
+// every true effect is within the +- of its row.
 //
-// - Single runs spread widely. The same training, from ten seeds, ended with accuracies from 0.667
-//   to 0.800 (the book's first run), and with twice both from 0.545 to 0.755. The widest spread,
-//   0.545 to 0.748, is that of a training on one device.
-// - `rank0` is not the reason here. The same trainings were evaluated with the statistics of device
-//   0, of each device and of their mean, and the mean accuracy changed by 0.002 at most.
-// - Running statistics cost something, in the mean of all seven ways: normalised by the statistics
-//   of the test minibatch itself (*own statistics*), as in training, the networks are right more
-//   often. Running statistics are those of past weights.
-// - Twice the batch size and learning rate may cost accuracy, but ten seeds are too few to be sure,
-//   and so they are to say what a second device or the leftovers of the first run do.
+// behind/factors.c:show_recorded_experiment
 //
-// We fell for the noise ourselves. The first five seeds alone "showed" that twice both, in the mean
-// of all 4 ways, loses 0.058 ± 0.019 (an interval for this line alone); with the next five it was
-// 0.019 ± 0.061. So of all explanations for 0.44 to 0.91, the spread of single runs is the one that
-// we could see. It needs no second GPU. But this is a small network and a short training, and the
-// book's runs with MXNet, with the same larger steps, ended with 0.89 to 0.93 on two GPUs: that
-// remains to be explained.
+// The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
+// device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
+// rounding is enough to send a training down another path. Twice the batch size alone, or twice the
+// learning rate alone, cannot be told from noise either. Both together can. The third row takes the
+// mean of the four ways that have both, which is less noisy, and says that they cost about 0.04.
+// The last row is the most precise, because it evaluates the same trainings twice. It clears
+// `rank0`. So nothing here speaks against the second device, but something does against what we
+// changed along with it.
+//
+// We fell for the noise ourselves. In an earlier recording, with a version of the program that
+// rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
+// said 0.019 ± 0.061. And this is a small network, trained for a short time. The experiment shows
+// what such changes can do, and not what they do in ten epochs on all of the data.
+//
+// ## On GPUs
+//
+// How much faster is training on more GPUs? Again, times are modelled for a DGX with eight A100
+// (chapter 2). Each GPU gets 256 images per step, so the minibatch grows with the number of GPUs
+// (*weak scaling*, chapter 4). On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes
+// about 81 ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0 and 44.7 MB come back.
+// NVLink carries 274 GB/s in each direction.
+// <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
+//
+// main.c:ask_about_two_gpus
+//
+// behind/modelled_steps.c:print_epochs_on_gpus
+//
+// The two copies take 0.33 ms together, which hardly shows beside 81 ms. Each further GPU gives the
+// star's hub more to do, so on eight GPUs the ring is slightly faster.
+//
+// d2l reports 14.0 s per epoch on one GPU, which it does not name, and 9.1 s on two. Why do we need
+// 19.0? Loading is not the reason, because d2l's time includes it and ours does not. Our
+// convolutions are. Our GPU kernels write the windows of the images into a matrix and multiply that
+// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. For the last
+// column of the table, the model has the speed of a framework's kernels and launches. Then one A100
+// takes 12.8 s.
+// <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
+//
+// And real GPUs? In 2026, d2l's authors trained this network by DDP, in TF32, with images of
+// 64 x 64 pixels, on four RTX 4090 that cannot access each other's memory [@d2lneu]. They measured
+// weak scaling with 256 images for each GPU, and *strong scaling* with 512 images in all.
+//
+// | milliseconds per step     | 1 GPU |       2 GPUs |       4 GPUs |
+// |---------------------------|------:|-------------:|-------------:|
+// | weak scaling, published   | 121.5 | 137.9 (88 %) | 147.9 (82 %) |
+// | modelled                  |       |        122.3 |        122.8 |
+// | strong scaling, published | 244.7 | 137.7 (89 %) |  87.0 (70 %) |
+// | modelled                  |       |        123.9 |         63.5 |
+//
+// The percentages compare the speed-up with the ideal one. The modelled rows begin with the
+// published step of one GPU and add only what more GPUs change.
+//
+// The model expects almost perfect scaling, and it is wrong. NCCL took 30.5 ms to sum 64 MiB on two
+// of these GPUs, where its formulas say 3.5 ms. Without access to each other's memory, its kernels
+// copy everything through the memory of the host. Backward hides little of that. Without loading, a
+// step took 132 ms with its exchange and 117 ms without. If you give the model NCCL's measured rate
+// and let nothing be hidden, it is within 7 % of the published times on four GPUs ([How true is the
+// clock?](../how_true.md)). Strong scaling loses more, because the exchange stays the same while
+// each GPU has less to compute. So before you buy a second GPU, find out how fast the first one can
+// reach it.
+
+static Prediction ask_about_two_gpus(void) {
+    return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
+                         "GPU in a step and the star allreduce. How many times as fast as one GPU "
+                         "are two?");
+}
 
 // ## Summary
 //
-// - Modules hide how the parameters get onto the devices, not that they have to.
-// - A wrapper for k devices is a page of code: split, forward, backward, allreduce, step.
-// - Batch normalisation's statistics are the part of a network that "the same gradient" does not
-//   cover. Somebody has to decide what they are when the network is evaluated.
-// - Whoever changes the number of devices, the batch size and the learning rate at once does not
-//   know which of them changed the accuracy. Change one thing at a time, from many seeds.
-// - The more a network computes for each of its parameters, the less the exchange of gradients
-//   weighs: here hardly anything on devices with fast links, and much more where the links are
-//   slow.
+// - Modules and a short wrapper are enough to train any network on k devices: split, forward,
+//   backward, allreduce, update.
+// - Batch norm is the exception. You have to decide whose statistics the network evaluates with.
+//   Only with synchronized batch norm do k devices compute what one does.
+// - Change one thing at a time, and train from many seeds. One run of each kind says very little.
+// - The more a network computes for each parameter, the less the exchange matters. On fast links it
+//   hardly shows. On slow ones, four GPUs lost almost a third of the ideal speed-up.
 //
 // ## Questions
 //
-// 1. After the demonstration the host holds only the start. How do the two devices come by the
-//    parameters that they hold, and why are they equal?
-// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet: compare
+// 1. How did the two devices get the parameters that they hold, and why are these equal?
+// 2. A step of ResNet-18 moves many more bytes between two devices than a step of LeNet. Compare
 //    the lines "Bytes" of chapters 4 and 5. Yet on the modelled machine the exchange takes a good
-//    part of LeNet's time, and less than a hundredth of ResNet's. Why?
+//    part of LeNet's time, and less than a hundredth of ResNet-18's. Why?
 // 3. You double the minibatch once more. What happens to the bytes that move between two devices in
 //    an epoch?
-// 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`: the losses
+// 4. Train twice with `--devices 2`, once with `--bn local` and once with `--bn rank0`. The losses
 //    are the same to the last digit. With `--bn sync` they are not. Why?
-// 5. To train on two devices with `--bn sync` is to train on one with the same minibatches, but for
-//    rounding. Which line of the experiment's second table compares the two, and what does it tell
-//    you about the other lines?
+// 5. Someone trains once with `rank0` and once with `sync`, gets 0.70 and 0.74, and recommends
+//    `sync`. What does the control in the experiment say about that?
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-05-1`,
-// and so on. They are the book's.
-//
-// 1. Try other numbers of epochs, batch sizes and learning rates, and more devices. What happens
-//    with 16?
-// 2. Devices may differ in speed. How should the minibatch be split? Is it worth the effort?
-// 3. What happens if we drop the wait at the end of each step? How would you let the devices have
-//    up to two steps to work on?
+// They are d2l's, `make exercise-05-1` to `make exercise-05-3`.
 
 // ## The program
 
-// Now, and not when the second run begins.
-static void check_machine(const Flags *flags) {
-    const Machine *machine = modelled_machine();
-    if (flags->devices == 0 && machine && !machine_has_devices(machine, 2))
-        die_usage("give --devices 1, another --machine, or --machine none",
-                  "the second run is on 2 devices, and the machine %s has one", machine->name);
-}
-
 static void read_flags(int argc, char *argv[]) {
-    Flags defaults = flags_without_size();
+    static const Flag own_flags[] = {
+        {"full", FLAG_ON, &nb.full, .help = "all images and epochs, on any machine"},
+        {"bn", FLAG_CHOICE, &nb.bn, "M",
+         .help = "batch norm's statistics: local, rank0, averaged or sync",
+         .choices = "local|rank0|averaged|sync"},
+        {"experiment", FLAG_ON, &nb.experiment,
+         .help = "the chapter's experiment, instead of its training"},
+        {0},
+    };
+    Flags defaults = default_flags;
     defaults.own = own_flags;
+    defaults.next = "make exercise-05-1, or make run-06";
+    defaults.batch_size = defaults.epochs = 0; // choose_size() sets them
+    defaults.lr = -1;
     nb.flags =
         book_begin(argc, argv,
-                   "Trains the book's ResNet-18 on k devices: first on 1, then on 2 with twice "
-                   "the batch size and learning rate.",
+                   "Trains d2l's ResNet-18 on k devices: first on 1, then on 2 with twice the "
+                   "batch size and learning rate.",
                    "devices quick batch-size lr epochs seed train-size test-size steps "
                    "no-shuffle allreduce data load save checkpoint resume log-loss csv live",
                    defaults);
-    if (nb.flags.quick && nb.full) die_usage("give one of them", "--quick and --full");
-    choose_allreduce(nb.flags.allreduce);
     choose_size(&nb);
-    check_machine(&nb.flags);
-    if (nb.flags.load && nb.flags.resume)
-        die_usage("leave --load out: the checkpoint holds all that is needed",
-                  "--load and --resume");
+    choose_allreduce(nb.flags.allreduce);
+    book_needs_devices(nb.flags.devices ? nb.flags.devices : 2);
 }
 
-static void prepare(void) {
+static void open_notebook(const char *csv, const char *png) {
     const Flags *flags = &nb.flags;
     nb.train_data = fashion_mnist_open(flags->data, true, flags->train_size);
     nb.test_data = fashion_mnist_open(flags->data, false, flags->test_size);
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
-    book_check_outputs();
     nb.animator = animator_new(csv, png, flags->live);
     nb.net = resnet18(FASHION_MNIST_CLASSES, 1);
     initialize(nb.net, flags->seed);
-    open_start(&nb);
+    nb.runs = (Runs){.flags = flags,
+                     .num_runs = flags->devices ? 1 : 2,
+                     .net = nb.net,
+                     .train_data = nb.train_data,
+                     .test_data = nb.test_data,
+                     .animator = nb.animator,
+                     .log = &nb.loss_log};
+    open_runs(&nb.runs);
 }
 
-static void clean_up(void) {
-    checkpoint_close(&nb.resumed);
+static void close_notebook(void) {
+    animator_close(nb.animator);
+    loss_log_write(&nb.loss_log, nb.flags.log_loss);
+    close_runs(&nb.runs);
     module_free(nb.net);
     dataset_free(nb.train_data);
     dataset_free(nb.test_data);
     loss_log_free(&nb.loss_log);
 }
 
+static void tell_the_story(const char *factors, const char *modelled) {
+    train_on_one_and_on_two();
+    if (factors && !interrupted()) show_recorded_experiment(factors, !nb.flags.quick);
+    if (!modelled || interrupted()) return;
+    Prediction two = ask_about_two_gpus();
+    predict_compare(two, print_epochs_on_gpus(&nb, modelled), "times as fast");
+}
+
 int main(int argc, char *argv[]) {
     read_flags(argc, argv);
     if (nb.experiment) {
-        separate_factors(&nb.flags);
+        run_experiment(&nb.flags);
         return book_end();
     }
-    nb.num_runs = nb.flags.devices > 0 ? 1 : 2;
-    prepare();
-    if (num_gpus() == 0 && nb.flags.backend != BACKEND_MODEL) warn_if_cpu_is_slow();
-    show_network();
-    initialize_where_data_is();
-    train_on_one_and_on_two();
-    write_curves();
-    if (nb.num_runs == 2 && !interrupted()) tell_other_machines();
-    clean_up();
+    int k = nb.flags.devices; // 0: the story
+    bool values = nb.flags.backend != BACKEND_MODEL, times = !nb.flags.quick && modelled_machine();
+    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    const char *factors = k == 0 && values ? book_output("_factors.png") : NULL;
+    const char *modelled = k == 0 && times ? book_output("_modelled.csv") : NULL;
+    book_check_outputs();
+    open_notebook(csv, png);
+    if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
+    print_size(&nb);
+    if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
+    Run once = new_run(0, k, 1);
+    k == 0 ? tell_the_story(factors, modelled) : train(&once);
+    close_notebook();
     return book_end();
 }

@@ -44,12 +44,3 @@ double maximum(const double values[], int n) {
         if (!(values[i] <= most)) most = values[i];
     return most;
 }
-
-static bool tells(Quartiles q, double difference) {
-    return q.high > q.low && difference > q.high - q.low;
-}
-
-bool too_noisy_to_compare(Quartiles a, Quartiles b) {
-    double difference = fabs(a.median - b.median);
-    return !tells(a, difference) || !tells(b, difference);
-}

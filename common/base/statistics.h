@@ -3,8 +3,6 @@
 #ifndef STATISTICS_H
 #define STATISTICS_H
 
-#include <stdbool.h>
-
 // The median of n >= 1 values, and the values below which a quarter and three quarters of them lie.
 // If one of the values is NaN, all three are.
 typedef struct Quartiles {
@@ -17,9 +15,5 @@ double median(const double values[], int n);
 double mean(const double values[], int n);
 double minimum(const double values[], int n);
 double maximum(const double values[], int n);
-
-// Whether the difference of two measured times may be chance: their medians are no further apart
-// than the quartiles of one of them. Also true if one of them was measured only once.
-bool too_noisy_to_compare(Quartiles a, Quartiles b);
 
 #endif

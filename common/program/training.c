@@ -2,7 +2,6 @@
 #include "training.h"
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "common/base/statistics.h"
 #include "common/model/modelled_clock.h"
 #include "common/device/trace.h"
 #include "interrupt.h"
@@ -81,10 +80,7 @@ static void end_epoch(Training *t) {
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
     bool whole = t->steps == (long)t->epochs_ended * t->batches;
-    if (!whole) return;
-    t->fastest = t->fastest > 0 ? fmin(t->fastest, t->seconds) : t->seconds;
-    t->slowest = fmax(t->slowest, t->seconds);
-    if (t->whole_epoch) t->whole_epoch(t);
+    if (whole && t->whole_epoch) t->whole_epoch(t);
 }
 
 static void print_result(const Training *t) {
@@ -126,31 +122,4 @@ void train_epochs(Training *t) {
     if (t->total == 0 && !interrupted()) t->test_acc = t->accuracy(t);
     tensor_free(t->losses);
     print_result(t);
-}
-
-// ---- two runs --------------------------------------------------------------------------------
-
-// What k devices compute with. free() it.
-static char *where_they_run(const Training *t) {
-    int each = t->flags->threads_per_device, gpus = num_gpus(), cores = num_threads();
-    if (gpus > 0) return xprintf("%d devices on %d GPU%s", t->k, gpus, gpus > 1 ? "s" : "");
-    if (each > 0) return xprintf("%d devices of %d core%s each", t->k, each, each > 1 ? "s" : "");
-    return xprintf("%d devices that share %d core%s", t->k, cores, cores > 1 ? "s" : "");
-}
-
-double compare_epochs(const Training *one, const Training *two) {
-    int fewest = 5; // of three epochs each, any may be the slow one
-    Quartiles times_one = {one->fastest, one->sec_per_epoch, one->slowest};
-    Quartiles times_two = {two->fastest, two->sec_per_epoch, two->slowest};
-    bool noisy = one->epochs_ended - one->first_epoch < fewest ||
-                 two->epochs_ended - two->first_epoch < fewest ||
-                 too_noisy_to_compare(times_one, times_two);
-    double times = noisy ? (double)NAN : two->sec_per_epoch / one->sec_per_epoch;
-    char *where = where_they_run(two);
-    if (noisy)
-        printf("Time, measured, on %s: too noisy to compare\n", where);
-    else
-        printf("Time, measured, on %s: %.2f times as long as on 1\n", where, times);
-    free(where);
-    return times;
 }

@@ -43,7 +43,6 @@ typedef struct Training {
     double train_loss, test_acc;
     double sec_per_epoch;          // of training alone, the mean; 0 if there was none
     double modelled_sec_per_epoch; // the same on the modelled clock; NAN without one
-    double fastest, slowest;       // seconds of a whole epoch, measured; 0 if there was none
     // For training.c:
     long total;                       // steps in all
     double seconds, modelled_seconds; // of this epoch
@@ -59,10 +58,5 @@ long training_steps(const Flags *flags, int batches);
 // epoch, and --steps 0 only evaluates. At the end, or if interrupted(), prints the result. If the
 // mean loss of a minibatch is not finite, writes the log of the losses before it and die()s.
 void train_epochs(Training *t);
-
-// Prints how many times as long an epoch took in the second of two runs as in the first, measured,
-// and returns it. If the epochs of one run differ by more than the runs do, or there are fewer than
-// five, says that this is too noisy to compare, and returns NAN.
-double compare_epochs(const Training *one, const Training *two);
 
 #endif

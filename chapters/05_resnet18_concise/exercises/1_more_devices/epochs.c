@@ -3,7 +3,7 @@
 #include "common/model/modelled_clock.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/05_resnet18_concise/modelled_steps.h"
+#include "chapters/05_resnet18_concise/behind/modelled_steps.h"
 
 #include <math.h>
 

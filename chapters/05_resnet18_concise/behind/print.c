@@ -1,0 +1,68 @@
+// print.c: how large the runs are, and what is printed of them.
+#include "behind.h"
+
+#include "common/base/error.h"
+#include "common/base/number.h"
+#include "common/model/modelled_clock.h"
+#include "common/program/say.h"
+
+// 0 images: all.
+typedef struct Size {
+    int train, test, epochs, batch;
+    float lr;
+} Size;
+
+// d2l's runs; small ones for a few minutes on two cores; and --quick's, for a class. With so few
+// images, small minibatches are needed: they mean more updates.
+static const Size full_size = {.epochs = 10, .batch = 256, .lr = 0.1f};
+static const Size small_size = {2048, 1000, 5, 16, 0.025f};
+static const Size quick_size = {256, 100, 2, 4, 0.02f};
+static const Size model_size = {.epochs = 1, .batch = 256, .lr = 0.1f}; // all epochs are the same
+static const Size experiment_size = {4096, 2000, 5, 32, 0.1f};
+
+static const Size *size_of(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    if (nb->experiment) return &experiment_size;
+    if (flags->backend == BACKEND_MODEL) return &model_size;
+    if (flags->quick) return &quick_size;
+    return nb->full || num_gpus() > 0 ? &full_size : &small_size;
+}
+
+void choose_size(Notebook *nb) {
+    Flags *flags = &nb->flags;
+    const Size *size = size_of(nb);
+    if (flags->quick && nb->full) die_usage("give one of them", "--quick and --full");
+    if (flags->quick && nb->experiment)
+        die_usage("leave one of them out", "--quick and --experiment: shorter trainings, or fewer, "
+                                           "cannot be told from chance");
+    if (flags->batch_size == 0) flags->batch_size = size->batch;
+    if (flags->lr < 0) flags->lr = size->lr;
+    if (flags->epochs == 0) flags->epochs = size->epochs;
+    if (flags->train_size == 0) flags->train_size = size->train;
+    if (flags->test_size == 0) flags->test_size = size->test;
+}
+
+void print_size(const Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    if (flags->backend == BACKEND_MODEL)
+        say("%smodel: nothing is computed; times are those of %s",
+            flags->quick ? "quick: nothing is left out; " : "", modelled_machine()->name);
+    else if (size_of(nb) != &full_size)
+        say("quick: %d of 60000 images, %d of 10000 test images; --full is the full run",
+            nb->train_data->count, nb->test_data->count);
+    long trained = (long)(parameter_bytes(nb->net) / sizeof(float));
+    printf("ResNet-18: %s parameters (%.1f MB); %.1f KB of running statistics\n",
+           grouped((uint64_t)trained).text, (double)parameter_bytes(nb->net) / 1e6,
+           (double)buffer_bytes(nb->net) / 1e3);
+}
+
+void print_training(const Run *run) {
+    printf("training on %s: batch size %d, lr %g", device_names(run->t.devices, run->t.k),
+           run->as.batch_size, (double)run->t.lr);
+    printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", run->as.bn);
+}
+
+void print_step_bytes(const Run *run) {
+    printf("Bytes: each step moved %s between the devices, as the formulas say\n",
+           grouped(run->bytes_per_step).text);
+}
