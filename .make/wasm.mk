@@ -1,16 +1,14 @@
 # Chapters with a file in_browser (flags to begin with, and a line for the reader) as WebAssembly:
-# build/wasm/NN_name.wasm; and chapter 6, for tests/wasm_test.sh alone. What they ask of a system is WASI, which Node has, and plots/book/wasi.js in a page. Of two
+# build/wasm/NN_name.wasm. What they ask of a system is WASI, which Node has, and plots/book/wasi.js in a page. Of two
 # files that do one thing with and without something, it takes the one without.
 WASM_CHAPTERS := $(patsubst %/in_browser,%,$(wildcard chapters/*/in_browser))
 WASM_WITHOUT  := common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
 WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c) $(CPU_SOURCES)) \
-                 $(filter-out %/main.c %/in_one_file.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))
+                 $(filter-out %/main.c %/in_one_file.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c))) \
+                 $(filter-out $(WASM_CHAPTERS:%=%/resnet18.c),chapters/05_resnet18_concise/resnet18.c)
 WASM_PROGRAMS := $(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)
 WASM_OBJECTS  := $(WASM_SOURCES:%=$(BUILD)/wasm/obj/%.o) $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o)
-WASM_TESTED   := $(BUILD)/wasm/06_data_parallel_and_ddp.wasm
-WASM_TESTED_SOURCES := $(filter-out %/main.c $(WASM_SOURCES),$(wildcard $(foreach n,00 01 05 06,chapters/$n_*/*.c \
-                       chapters/$n_*/behind/*.c)))
 WASM_FLAGS     = -O3 -msimd128 -std=c11 -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL \
                  -D_WASI_EMULATED_GETPID -DISA=plain -iquote . -Icommon/without $(filter -I%,$(STB) $(RANDOM123)) \
                  -Wall -Wextra -Wno-unknown-pragmas -Wno-unused -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
@@ -22,8 +20,7 @@ wasm: report
 
 $(eval $(call KEEP,wasm,$(WASM_VERSION) $(WASM_CC) $(WASM_FLAGS)))
 $(eval $(call KEEP,wasm-objects,$(WASM_OBJECTS)))
-$(WASM_TESTED): $(WASM_TESTED_SOURCES:%=$(BUILD)/wasm/obj/%.o)
-$(WASM_PROGRAMS) $(WASM_TESTED): $(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS) $(WITH)/wasm-objects
+$(WASM_PROGRAMS): $(BUILD)/wasm/%.wasm: $(BUILD)/wasm/obj/chapters/%/main.c.o $(WASM_OBJECTS) $(WITH)/wasm-objects
 	$(call QUIET,$@)$(WASM_CC) $(WASM_FLAGS) -o $@ $(filter %.o,$^) -lwasi-emulated-signal -lwasi-emulated-getpid \
 	    -Wl,-z,stack-size=4194304,--initial-memory=1073741824,--max-memory=1073741824
 $(BUILD)/wasm/obj/kernels/cpu/%.o: WASM_FLAGS += -ffp-contract=fast

@@ -85,7 +85,7 @@ done <<FLAGS
 03_split_batch devices machine predict tf32 seed no-shuffle data rows
 04_lenet_multi_gpu devices machine predict $training steps no-shuffle allreduce graph curves load save log-loss csv live
 05_resnet18_concise devices machine predict $training full steps no-shuffle allreduce bn experiment load save checkpoint resume log-loss csv live
-06_data_parallel_and_ddp devices machine predict $training allreduce
+06_data_parallel_and_ddp devices machine predict tf32 batch-size seed train-size data allreduce overlap bucket
 07_parameter_servers machine predict $training workers servers staleness backup slow dies schedule staleness-lr real
 08_many_machines $training predict train seeds steps no-shuffle network rule collective exchange bucket fusion cycle hierarchical ranks-per-host timeout plant checkpoint resume csv
 FLAGS

@@ -67,7 +67,7 @@ point() {
     05_resnet18_concise)
         figures '' "$last_accuracy"' END { for (k = 1; k <= 2; k++) if (!(last[k] > 0.25)) print "accuracy", last[k] }'
         ;;
-    06_data_parallel_and_ddp | 08_many_machines) # "epoch 2: train loss 1.019, test acc 0.7064 .."
+    08_many_machines) # "epoch 2: train loss 1.019, test acc 0.7064 .."
         sed -n 's/^ *epoch .* test acc \([0-9.]*\).*/\1/p' log | tail -n 1 | grep -q '^0\.[2-9]' ||
             complain "nothing is learned: $(grep 'test acc' log | tail -n 1)"
         ;;

@@ -24,7 +24,7 @@ done <<'RUNS'
 04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --load w --graph off
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1 --devices 2 --bn sync --checkpoint c
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 2 --devices 2 --bn sync --resume c
-06_data_parallel_and_ddp --train-size 128 --test-size 50 --epochs 1
+06_data_parallel_and_ddp --train-size 128
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --real --workers 3
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --dies 1=2 --staleness 5

@@ -133,13 +133,11 @@ static const Way ways[] = {
     {"DDP", 1, .ddp.bucket_bytes = 0},
     {"DDP, buckets of 4 KB", 1, .ddp.bucket_bytes = 4 << 10, .buckets = 4},
     {"DDP, a bucket for each parameter", 1, .ddp.bucket_bytes = 1, .buckets = 8},
-    {"DDP, copies", 1, .ddp = {.bucket_bytes = 64 << 10, .copies = true}},
-    {"DDP, rebuilt", 1, .ddp = {.bucket_bytes = 8 << 10, .copies = true, .rebuild = true}},
     {"DDP, searched", 1, .ddp = {.bucket_bytes = 64 << 10, .find_unused = true}},
     {"DDP in 2 parts", 2, .ddp.bucket_bytes = 64 << 10, .other_bits = true},
-    {"DDP in 4 parts, copies", 4, .ddp = {64 << 10, .copies = true}, .other_bits = true},
+    {"DDP in 4 parts", 4, .ddp.bucket_bytes = 8 << 10, .other_bits = true},
     {"DP", .gathers = DP_OUTPUTS, .other_bits = true},
-    {"DP, sums", .gathers = DP_SUMMED_LOSSES},
+    {"DP, sums", .gathers = DP_SUMMED_LOSSES, .other_bits = true},
 };
 
 // Step after step, each from the parameters that one device has come to. (LeNet has thousands of
@@ -283,35 +281,19 @@ static void check_traffic(Device *const devices[], int k, int i, Traffic expecte
     assert_int_equal(received, expected.received);
 }
 
-static void add_traffic(Traffic *sum, Traffic more) {
-    sum->sent += more.sent;
-    sum->received += more.received;
-}
-
-// At the end of a phase: what was counted is what the formula says of all phases so far.
-static void check_phase(Dp *dp, DpPhase phase, void *rows) {
-    for (int i = 0; i < dp->k; i++) {
-        Traffic expected = {0, 0};
-        for (DpPhase p = 0; p <= phase; p++)
-            add_traffic(&expected, dp_phase_bytes(dp, p, i, *(int *)rows, 28 * 28, 10));
-        check_traffic(dp->devices, dp->k, i, expected);
-    }
-}
-
 static void test_dp_bytes(void **state) {
     Device *devices[4];
     devices_under_test(state, 4, devices);
-    for (int which = 0; which < 6; which++) {
-        int rows = which % 2 ? 11 : 21;
+    for (int which = 0; which < 12; which++) {
+        int rows = which % 2 ? 11 : 21, k = which / 6 ? 4 : 2;
         Rows seen = rows_from(0, rows);
         Module *net = which % 2 ? net_with_buffers() : lenet_modules(10);
         initialize(net, 1);
-        Dp *dp = dp_new(net, devices, which % 2 ? 2 : 4, (DpGathers)(which / 2));
-        dp->phase_ends = check_phase;
-        dp->context = &rows;
+        Dp *dp = dp_new(net, devices, k, (DpGathers)(which / 2 % 3));
         ledger_reset();
         dp_step(dp, &seen.X, &seen.y, NULL, 0.1f);
-        check_phase(dp, NUM_DP_PHASES - 1, &rows);
+        for (int i = 0; i < k; i++)
+            check_traffic(devices, k, i, dp_bytes(dp, i, rows, 28 * 28, 10));
         dp_free(dp);
         module_free(net);
     }
@@ -334,11 +316,7 @@ static void test_ddp_bytes(void **state) {
         ledger_reset();
         ddp_step(ddp, s.X, s.y, 0.1f, 8, losses);
         synchronize_all();
-        for (int i = 0; i < 4; i++) {
-            Traffic expected = ddp_gradient_bytes(ddp, i);
-            add_traffic(&expected, ddp_buffer_bytes(ddp, i));
-            check_traffic(devices, 4, i, expected);
-        }
+        for (int i = 0; i < 4; i++) { check_traffic(devices, 4, i, ddp_bytes(ddp, i)); }
         for (int f = 0; f < 4; f++) {
             s = shards_of(rows_from(0, 8), devices, 4);
             ddp_no_sync(ddp, no_sync[f]);
@@ -366,7 +344,6 @@ CASE(test_sampler) {
         for (int rank = 0; rank < k; rank++) {
             DistributedSampler s = {n, k, rank, mode, true, 5, 2};
             int mine = sampler_count(&s), most = n / k + (mode != SAMPLER_DROP && n % k > 0);
-            assert_int_equal(sampler_most(&s), most);
             assert_int_equal(mine, mode == SAMPLER_EXACT ? n / k + (rank < n % k) : most);
             sampler_indices(&s, indices);
             for (int i = 0; i < mine; i++) seen[indices[i]]++;
@@ -392,14 +369,33 @@ CASE(test_sampler_epochs) {
 
 enum { EARLY, OTHER_ORDER, UNUSED };
 
+static void (*ddps_hook)(Tensor *t, void *arrival);
+
+static void call_twice(Tensor *t, void *arrival) {
+    ddps_hook(t, arrival);
+    ddps_hook(t, arrival);
+}
+
+static void count_twice(Tensor *t) {
+    ddps_hook = t->grad_final;
+    when_grad_is_final(t, call_twice, t->grad_final_context);
+}
+
+static void swap_buckets(Tensor **a, Tensor **b) {
+    Tensor *first = *a;
+    *a = *b;
+    *b = first;
+}
+
 static void make_mistake(int which) {
     Device *devices[2] = {model_device(0), model_device(1)};
     const Rows rows = {{.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()},
                        {.ndim = 1, .shape = {8}, .device = host()}};
     Tensor *y_hat[2], *losses[2];
     Trainer t = trainer_new(devices, 2, &(Way){"", 1, .ddp.bucket_bytes = 8 << 10});
-    if (which == EARLY) t.ddp->ranks[1][1].missing = -1;
-    if (which == OTHER_ORDER) t.ddp->turn[1][0] = 1, t.ddp->turn[1][1] = 0;
+    if (which == EARLY) // bucket 1 begins with 3.weight
+        count_twice(parameter_data(find_parameter(t.net, "3.weight"), devices[1]));
+    if (which == OTHER_ORDER) swap_buckets(&t.ddp->ranks[1][0].grads, &t.ddp->ranks[1][1].grads);
     Shards s = shards_of(rows, devices, 2);
     ddp_forward(t.ddp, s.X, y_hat);
     for (int i = 0; i < 2; i++) {

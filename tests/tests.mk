@@ -42,7 +42,7 @@ announce-test-all:
 can-test: report
 	@test -n '$(and $(CMOCKA),$(PROVE))' || { echo 'make: error: the tests need cmocka and prove' >&2; \
 	    echo 'hint: make setup' >&2; exit 1; }
-test-programs: $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(BENCHES) $(JUDGE) $(GRADED) $(if $(WASM_CC),$(WASM_PROGRAMS) $(WASM_TESTED))
+test-programs: $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(BENCHES) $(JUDGE) $(GRADED) $(if $(WASM_CC),$(WASM_PROGRAMS))
 	@:
 sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 	@:

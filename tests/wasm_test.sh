@@ -1,7 +1,6 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 to 4 as WebAssembly, under Node, print what they print here with the same kernels
-# (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures, and
-# those of chapter 6, of devices with two queues.
+# wasm_test.sh BUILD: chapters 0 to 4 and 6 as WebAssembly, under Node, print what they print here with the same
+# kernels (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
 command -v node >/dev/null || skip_all "chapters as WebAssembly" "no node"
@@ -42,16 +41,10 @@ for figures in modelled.csv step.svg; do
     diff here/04_lenet_multi_gpu_$figures there/04_lenet_multi_gpu_$figures >difference
     verdict $? "its $figures, to the last digit"
 done
-# Devices with a second queue; up to the part that needs a second process.
-both=06_data_parallel_and_ddp
-until_it_ends() { sed '/^5\. "/,$d; /^bucket sizes: /d; /^$/d; s,t*here/,,' "$1"; }
-"$build/$both" --backend model --out here --data . >here.out 2>&1
-node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/$both.wasm" --backend model --out there --data . >there.out 2>there.err
-until_it_ends here.out >here.facts && until_it_ends there.out >there.facts && diff here.facts there.facts >difference &&
-    grep -q '^4\. "' there.facts && grep -q 'error: this part needs a second process' there.err
-verdict $? "$both --backend model, up to the fifth claim"
-for figures in buckets.csv modelled.json modelled.svg; do
-    diff "here/${both}_$figures" "there/${both}_$figures" >difference
+# Devices with a second queue.
+compare 06_data_parallel_and_ddp --backend model --overlap resnet-18 --devices 8 --bucket 1024 --data .
+for figures in overlap.csv overlap.svg; do
+    diff here/06_data_parallel_and_ddp_$figures there/06_data_parallel_and_ddp_$figures >difference
     verdict $? "its $figures, to the last digit"
 done
 node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference

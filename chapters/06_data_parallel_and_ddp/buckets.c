@@ -1,26 +1,10 @@
 // buckets.c: which gradients are exchanged together.
-//
-// Why not each gradient as soon as it is there? Most of them are tiny, and each exchange costs
-// launches and latency, however few bytes it has. Why not all of them at once? Then the first can
-// only be sent when the last is there, and the links have nothing to do while the devices compute.
-// Buckets lie between the two: some gradients at a time.
-//
-// The backward pass begins with the last layer. So the last parameters have their gradients first,
-// and buckets are filled in that order, from the end of the network to its beginning.
 #include "buckets.h"
 
 #include "common/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// ## The rule
-//
-// Gradients go into a bucket one after the other. When the bucket has *reached* its size, it is
-// closed, and the next gradient begins a new one. So a bucket may be larger than its size (a layer
-// of 9 MB goes into one of 1 MB as a whole), and a tensor is never cut in two. The first bucket is
-// smaller than the others, 1 MiB and not 25, if nothing else is said: so something is on its way
-// soon.
 
 Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
                    size_t bytes) {

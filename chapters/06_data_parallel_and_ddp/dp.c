@@ -1,17 +1,4 @@
-// dp.c: DataParallel. To users it is one line, `net = nn.DataParallel(net)`; this is what happens
-// in each step behind it.
-//
-//     scatter     0 ──▶ 1, 2, ..   the rows of the minibatch
-//     replicate   0 ──▶ 1, 2, ..   all parameters and buffers
-//     forward     all
-//     gather      1, 2, .. ──▶ 0   the outputs
-//     loss        0 alone, and its gradient by the outputs
-//     scatter     0 ──▶ 1, 2, ..   the gradients of their outputs
-//     backward    all
-//     reduce      1, 2, .. ──▶ 0   all gradients, and device 0 sums them
-//     update      0 alone
-//
-// All devices go forward *and* backward. What device 0 does alone is the rest.
+// dp.c: DataParallel: what happens in each step behind `net = nn.DataParallel(net)`.
 #include "dp.h"
 
 #include "common/base/error.h"
@@ -22,15 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-const char *const dp_phase_names[NUM_DP_PHASES] = {
-    "scatter inputs",    "replicate", "forward",          "gather", "loss",
-    "scatter gradients", "backward",  "reduce gradients", "update"};
-
-static const char *const labels[NUM_DP_PHASES] = {
-    "exchange inputs",  "exchange parameters", "forward",
-    "exchange outputs", "forward loss",        "exchange gradients",
-    "backward",         "exchange gradients",  "update"};
 
 Dp *dp_new(Module *net, Device *const devices[], int k, DpGathers gathers) {
     Dp *dp = xcalloc(1, sizeof *dp);
@@ -48,57 +26,64 @@ void dp_free(Dp *dp) {
     free(dp);
 }
 
-// ## What flows in a step
-
+// What one step passes from phase to phase.
 typedef struct Flow {
-    const Tensor *X_host, *y_host; // the minibatch
-    int n;                         // its rows
-    float lr;
+    Tensor *X, *y; // the minibatch, on device 0
+    int n;         // its rows
     const Range *shards;
-    Tensor *X, *y;                                         // on device 0
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES]; // on device i
-    Tensor *Y[MAX_DEVICES];                                // outputs, or losses, of device i
-    Tensor *gathered, *loss;                               // on device 0
+    Tensor *Y[MAX_DEVICES],
+        *dY[MAX_DEVICES];    // outputs (or losses) of device i, and their gradients
+    Tensor *gathered, *loss; // on device 0
 } Flow;
-
-// Where rows_on() takes rows from a tensor, this copies into some.
-static void receive_rows(Tensor *t, Range rows, const Tensor *from) {
-    device_copy(t->device, rows_of(t, rows).data, from->device, from->data, tensor_bytes(from));
-}
 
 // ## Scatter and replicate
 //
-// The minibatch is on device 0, where the program has put it; each device gets its rows. (The
-// labels are needed where the loss is computed.) Then all get the parameters that device 0 has: the
-// update of the step before was made there alone. Their running statistics come from there, too, so
-// what the others' batch norms saw is lost in each step: only device 0's are kept.
+// Each device gets its rows of the minibatch. (Labels are needed where the loss is computed.)
 //
-// Here device 0 copies to one device after the other, and receives gradients like that. PyTorch
-// does so only where there is no NCCL; with it, it broadcasts and reduces.
+// Then all devices get the parameters of device 0, because the last update was made there alone.
+// The buffers (running statistics) come from there, too. What the other devices' batch norms saw is
+// lost in each step.
 
 static void scatter(Dp *dp, Flow *f) {
-    Range all = {0, f->n};
-    trace_label("load");
-    f->X = rows_on(f->X_host, all, dp->devices[0]);
-    f->y = rows_on(f->y_host, all, dp->devices[0]);
-    trace_label(labels[DP_SCATTER]);
     for (int i = 0; i < dp->k; i++) {
         f->X_shards[i] = rows_on(f->X, f->shards[i], dp->devices[i]);
         if (dp->gathers != DP_OUTPUTS) f->y_shards[i] = rows_on(f->y, f->shards[i], dp->devices[i]);
     }
 }
 
-static void replicate(Dp *dp) {
-    FlatParameters from = flat_parameters(dp->net, dp->devices[0]);
-    for (int i = 1; i < dp->k; i++) {
-        FlatParameters to = flat_parameters(dp->net, dp->devices[i]);
-        tensor_copy(to.data, from.data);
-        tensor_copy(to.buffers, from.buffers);
-        tensor_fill(to.grad, 0); // a new replica has no gradients
+// A broadcast as NCCL's: the devices are a chain, and each passes a piece on while it receives the
+// next one. (NCCL's pieces are smaller than our 4 MiB.)
+static void broadcast(Tensor *const data[], int k) {
+    Event last[MAX_DEVICES], first = device_record(data[0]->device);
+    for (int p = 0; p < num_pieces(data[0]); p++) {
+        Range piece = piece_of(data[0], p);
+        Event arrived = first;
+        for (int i = 1; i < k; i++)
+            last[i] = arrived =
+                device_copy_after(arrived, data[i]->device, part_data(data[i], piece),
+                                  part_data(data[i - 1], piece), piece.count * sizeof(float));
     }
+    // A device has sent everything when the next one has it.
+    for (int i = 1; i < k && num_pieces(data[0]) > 0; i++)
+        device_wait(data[i - 1]->device, last[i]);
 }
 
-// ## Forward, gather, loss
+static void replicate(Dp *dp) {
+    Tensor *params[MAX_DEVICES], *buffers[MAX_DEVICES];
+    for (int i = 0; i < dp->k; i++) {
+        FlatParameters replica = flat_parameters(dp->net, dp->devices[i]);
+        params[i] = replica.data;
+        buffers[i] = replica.buffers;
+        if (i > 0) tensor_fill(replica.grad, 0); // a new replica has no gradients
+    }
+    broadcast(params, dp->k);
+    broadcast(buffers, dp->k);
+}
+
+// ## Forward, gather, loss, and backward
+//
+// With the loss inside forward, a device's output is the sum of the losses of its rows.
 
 static void go_forward(Dp *dp, Flow *f) {
     forward_all(dp->net, f->X_shards, dp->k, f->Y);
@@ -106,13 +91,19 @@ static void go_forward(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++) f->Y[i] = sum(cross_entropy(f->Y[i], f->y_shards[i]));
 }
 
+// Which rows of what is gathered come from device i.
+static Range rows_from(const Dp *dp, const Flow *f, int i) {
+    return dp->gathers == DP_OUTPUTS ? f->shards[i] : (Range){i, 1};
+}
+
 // What is gathered is the input of what device 0 computes alone, so it has a gradient.
 static void gather(Dp *dp, Flow *f) {
     bool outputs = dp->gathers == DP_OUTPUTS;
-    int rows = outputs ? f->n : dp->k, classes = outputs ? f->Y[0]->shape[1] : 1;
-    f->gathered = arena_tensor(dp->devices[0], 2, (int[]){rows, classes}, outputs);
+    const int shape[] = {outputs ? f->n : dp->k, f->Y[0]->shape[f->Y[0]->ndim - 1]};
+    f->gathered = arena_tensor(dp->devices[0], outputs ? 2 : 1, shape, true);
     for (int i = 0; i < dp->k; i++)
-        receive_rows(f->gathered, outputs ? f->shards[i] : (Range){i, 1}, f->Y[i]);
+        device_copy(dp->devices[0], rows_of(f->gathered, rows_from(dp, f, i)).data, dp->devices[i],
+                    f->Y[i]->data, tensor_bytes(f->Y[i]));
 }
 
 // By how much the sum of a shard's losses counts in the loss of the minibatch, which is a sum, too.
@@ -123,151 +114,103 @@ static float weight_of(const Dp *dp, const Flow *f, int i) {
 }
 
 static void compute_loss(Dp *dp, Flow *f) {
-    Device *first = dp->devices[0];
-    if (dp->gathers == DP_OUTPUTS) {
+    if (dp->gathers == DP_OUTPUTS)
         f->loss = sum(cross_entropy(f->gathered, f->y));
-        backward(f->loss); // as far as f->gathered: that is where it began
-        return;
+    else {
+        const int row[] = {1, dp->k}, column[] = {dp->k, 1};
+        Tensor *weights = arena_tensor(dp->devices[0], 2, row, false);
+        for (int i = 0; i < dp->k; i++)
+            launch(dp->devices[0], fill, .x = weights->data + i, .value = weight_of(dp, f, i),
+                   .n = 1);
+        f->loss = sum(mm(weights, reshape_to(f->gathered, 2, column)));
     }
-    f->loss = arena_tensor(first, 1, (int[]){1}, false);
-    tensor_fill(f->loss, 0);
-    for (int i = 0; i < dp->k; i++) {
-        float *loss = f->gathered->data + i;
-        launch(first, scale, .x = loss, .factor = weight_of(dp, f, i), .n = 1);
-        launch(first, add, .y = f->loss->data, .x = loss, .n = 1);
-    }
+    backward(f->loss); // ends at f->gathered, where the tape of this loss began
 }
 
-// ## Backward
-//
 // Each device gets the gradient of what it sent, and goes back from there. PyTorch has a thread for
-// each device here, so that one need not wait until the host has launched all the work of another;
-// the modelled clock is told so. (Forward is Python, in which such threads take turns.)
+// each device here, so none waits until the host has launched the work of another one. (Forward is
+// Python, whose threads take turns.)
 
-static Tensor *gradient_of(const Dp *dp, const Flow *f, int i) {
-    Device *device = dp->devices[i];
-    if (dp->gathers == DP_OUTPUTS) return rows_on(f->gathered->grad, f->shards[i], device);
-    // 1, or the shard's weight: device 0 fills it in, and sends it.
-    Tensor *weight = arena_tensor(dp->devices[0], 1, (int[]){1}, false);
-    tensor_fill(weight, weight_of(dp, f, i));
-    return rows_on(weight, (Range){0, 1}, device);
+static void scatter_gradients(Dp *dp, Flow *f) {
+    for (int i = 0; i < dp->k; i++)
+        f->dY[i] = rows_on(f->gathered->grad, rows_from(dp, f, i), dp->devices[i]);
 }
 
-static void scatter_gradients(Dp *dp, Flow *f, Tensor *dY[]) {
-    for (int i = 0; i < dp->k; i++) dY[i] = gradient_of(dp, f, i);
-}
-
-static void go_backward(Dp *dp, Flow *f, Tensor *const dY[]) {
+static void go_backward(Dp *dp, Flow *f) {
     modelled_clock_use_ranks(true);
-    for (int i = 0; i < dp->k; i++) backward_from(f->Y[i], dY[i]);
+    for (int i = 0; i < dp->k; i++) backward_from(f->Y[i], f->dY[i]);
     modelled_clock_use_ranks(false);
 }
 
 // ## Reduce and update
 //
-// A sum, in the order of the devices; nothing divides. In our programs the update does.
+// The chain once more, in the other direction: each device adds what it receives to its own
+// gradients and passes the sum on. Nothing divides here. In our programs the update does.
 
 static void reduce(Dp *dp) {
-    Tensor *sum = flat_parameters(dp->net, dp->devices[0]).grad;
-    if (dp->k == 1) return;
-    Tensor *received = arena_tensor(dp->devices[0], 1, sum->shape, false); // of one after the other
-    for (int i = 1; i < dp->k; i++) {
-        Tensor *grad = flat_parameters(dp->net, dp->devices[i]).grad;
-        tensor_copy(received, grad);
-        launch(dp->devices[0], add, .y = sum->data, .x = received->data, .n = numel(sum));
+    Tensor *grads[MAX_DEVICES], *places[MAX_DEVICES];
+    int k = dp->k;
+    for (int i = 0; i < k; i++) {
+        grads[i] = flat_parameters(dp->net, dp->devices[i]).grad;
+        if (i < k - 1) places[i] = place_to_receive(grads[i]);
     }
+    Event complete = device_record(grads[k - 1]->device);
+    for (int p = 0; p < num_pieces(grads[0]); p++) {
+        Event summed = complete;
+        for (int i = k - 2; i >= 0; i--) {
+            receive_and_add(grads[i], grads[i + 1], summed, piece_of(grads[0], p), places[i]);
+            summed = device_record(grads[i]->device);
+        }
+    }
+    for (int i = 0; i < k - 1; i++)
+        device_wait(grads[i + 1]->device, device_record(grads[i]->device));
 }
 
 // ## A step
 
-static void run_phase(Dp *dp, DpPhase phase, Flow *f, Tensor *dY[]) {
-    trace_label(labels[phase]);
-    switch (phase) {
-    case DP_SCATTER:
-        scatter(dp, f);
-        break;
-    case DP_REPLICATE:
-        replicate(dp);
-        break;
-    case DP_FORWARD:
-        go_forward(dp, f);
-        break;
-    case DP_GATHER:
-        gather(dp, f);
-        break;
-    case DP_LOSS:
-        compute_loss(dp, f);
-        break;
-    case DP_SCATTER_GRADS:
-        scatter_gradients(dp, f, dY);
-        break;
-    case DP_BACKWARD:
-        go_backward(dp, f, dY);
-        break;
-    case DP_REDUCE:
-        reduce(dp);
-        break;
-    case DP_UPDATE:
-        sgd_step(dp->net, dp->devices[0], f->lr, f->n);
-        break;
-    case NUM_DP_PHASES:
-        break;
-    }
-    if (dp->phase_ends) dp->phase_ends(dp, phase, dp->context);
-}
-
 Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr) {
-    Flow *f = xcalloc(1, sizeof *f);
     Range equal[MAX_DEVICES];
-    Tensor *dY[MAX_DEVICES];
-    f->X_host = X;
-    f->y_host = y;
-    f->n = X->shape[0];
-    f->lr = lr;
-    f->shards = shards ? shards : equal;
+    Flow f = {.n = X->shape[0], .shards = shards ? shards : equal};
     for (int i = 0; i < dp->k; i++) {
-        equal[i] = equal_range(f->n, dp->k, i);
+        equal[i] = equal_range(f.n, dp->k, i);
         begin_step(dp->devices[i]);
     }
-    for (DpPhase phase = 0; phase < NUM_DP_PHASES; phase++) run_phase(dp, phase, f, dY);
-    Tensor *loss = f->loss;
-    free(f);
-    return loss;
+    trace_label("load");
+    f.X = rows_on(X, (Range){0, f.n}, dp->devices[0]);
+    f.y = rows_on(y, (Range){0, f.n}, dp->devices[0]);
+    trace_label("exchange inputs");
+    scatter(dp, &f);
+    trace_label("exchange parameters");
+    replicate(dp);
+    trace_label("forward");
+    go_forward(dp, &f);
+    trace_label("exchange outputs");
+    gather(dp, &f);
+    trace_label("forward loss");
+    compute_loss(dp, &f);
+    trace_label("exchange gradients");
+    scatter_gradients(dp, &f);
+    trace_label("backward");
+    go_backward(dp, &f);
+    trace_label("exchange gradients");
+    reduce(dp);
+    trace_label("update");
+    sgd_step(dp->net, dp->devices[0], lr, f.n);
+    return f.loss;
 }
 
-// ## Bytes by the formulas
+// ## The formula
 //
-// P bytes of parameters, B of buffers, n rows, device i with n_i of them. Device 0's own rows stay
-// where they are.
+// Parameters and buffers pass all devices in one direction, gradients in the other. Rows of X,
+// outputs (or losses) and their gradients go between device 0 and each other device.
 
-static Traffic from_first(int i, size_t own, size_t others) {
-    return i == 0 ? (Traffic){.sent = others} : (Traffic){.received = own};
-}
-
-static Traffic to_first(int i, size_t own, size_t others) {
-    return i == 0 ? (Traffic){.received = others} : (Traffic){.sent = own};
-}
-
-Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes) {
-    size_t mine = (size_t)equal_range(n, dp->k, i).count;
-    size_t theirs = (size_t)n - (size_t)equal_range(n, dp->k, 0).count, k = (size_t)dp->k;
-    size_t P = parameter_bytes(dp->net), B = buffer_bytes(dp->net), f = sizeof(float);
-    bool outputs = dp->gathers == DP_OUTPUTS;
-    if (!outputs && phase == DP_SCATTER) row++; // with its label
-    size_t gathered = outputs ? mine * classes * f : f;
-    size_t of_others = outputs ? theirs * classes * f : (k - 1) * f;
-    switch (phase) {
-    case DP_SCATTER:
-        return from_first(i, mine * row * f, theirs * row * f);
-    case DP_REPLICATE:
-        return from_first(i, P + B, (k - 1) * (P + B));
-    case DP_GATHER:
-        return to_first(i, gathered, of_others);
-    case DP_SCATTER_GRADS:
-        return from_first(i, gathered, of_others);
-    case DP_REDUCE:
-        return to_first(i, P, (k - 1) * P);
-    default:
-        return (Traffic){0, 0};
-    }
+Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes) {
+    bool outputs = dp->gathers == DP_OUTPUTS, is_first = i == 0, is_last = i == dp->k - 1;
+    long own = equal_range(n, dp->k, i).count;
+    size_t rows = (size_t)(is_first ? n - own : own), others = is_first ? (size_t)dp->k - 1 : 1;
+    size_t in = rows * (outputs ? row : row + 1), out = outputs ? rows * classes : others;
+    size_t P = parameter_bytes(dp->net) / sizeof(float), B = buffer_bytes(dp->net) / sizeof(float);
+    size_t sent = (is_first ? in + out : out) + (is_last ? 0 : P + B) + (is_first ? 0 : P);
+    size_t received = (is_first ? out : in + out) + (is_first ? 0 : P + B) + (is_last ? 0 : P);
+    return (Traffic){.sent = sent * sizeof(float), .received = received * sizeof(float)};
 }

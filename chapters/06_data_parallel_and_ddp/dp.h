@@ -1,6 +1,6 @@
 // dp.h: DataParallel, as torch.nn.DataParallel works: one program, and device 0 is its head.
-// Source: the text's section "nn.DataParallel"; PyTorch's torch/nn/parallel/data_parallel.py and
-// replicate.py.
+// Source: the text's section "nn.DataParallel"; PyTorch's torch/nn/parallel/data_parallel.py,
+// replicate.py and comm.py.
 #ifndef DP_H
 #define DP_H
 
@@ -16,29 +16,11 @@ typedef enum {
     DP_SUMMED_LOSSES, // the same with sums, divided once by the rows of the minibatch: always right
 } DpGathers;
 
-// A step, in its order.
-typedef enum {
-    DP_SCATTER,   // device 0 has the minibatch, and sends the others their rows
-    DP_REPLICATE, // device 0 sends the others parameters and buffers, in each step anew
-    DP_FORWARD,
-    DP_GATHER, // the others send device 0 their outputs, or their losses
-    DP_LOSS,
-    DP_SCATTER_GRADS, // device 0 sends the others the gradients of what it has gathered
-    DP_BACKWARD,
-    DP_REDUCE, // the others send device 0 their gradients, and it sums them
-    DP_UPDATE, // on device 0 alone
-    NUM_DP_PHASES
-} DpPhase;
-extern const char *const dp_phase_names[NUM_DP_PHASES];
-
 typedef struct Dp {
     Module *net;
     int k;
     Device **devices;
     DpGathers gathers;
-    // Called when a phase has been enqueued, if set: for those who count its bytes.
-    void (*phase_ends)(struct Dp *dp, DpPhase phase, void *context);
-    void *context;
 } Dp;
 
 // Places the network on the devices; the parameters are those on device 0. For dp_free().
@@ -50,8 +32,8 @@ void dp_free(Dp *dp);
 // (with DP_MEAN_LOSSES: n times the mean of the means). All is enqueued; the caller waits.
 Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr);
 
-// Bytes that device i sends and receives in a phase, by the formula, for a minibatch of n rows with
-// so many floats in each row of X and of the output, in equal shards.
-Traffic dp_phase_bytes(const Dp *dp, DpPhase phase, int i, int n, size_t row, size_t classes);
+// The formula: bytes that device i sends and receives in a step on a minibatch of n rows, with
+// `row` floats in each row of X and `classes` in each row of the output, in equal shards.
+Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes);
 
 #endif

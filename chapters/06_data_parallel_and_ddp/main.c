@@ -1,428 +1,391 @@
 // main.c: the story of chapter 6. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/model/modelled_clock.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
-#include "common/program/predict.h"
-#include "common/program/say.h"
-#include "agreement.h"
-#include "bucket_sizes.h"
-#include "claims.h"
-#include "planted.h"
-#include "sampling.h"
-#include "step_record.h"
-#include "too_large.h"
-#include "traffic_tables.h"
-#include "wrapper_timelines.h"
+#include "common/book.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "behind/behind.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static Flags flags;
-static Dataset *train_data, *test_data;
-static DataIter *batches; // of the whole minibatch, for those who split it
-static int modelled_k;    // devices in the modelled parts
-
-// Rows of each device in the modelled parts: minibatches grow with the devices, as they do in use.
-enum { ROWS = 64 };
-
-// ## Two wrappers
+// ## In PyTorch
 //
-// In chapter 5 a page of code trained any network on k devices. PyTorch has two such wrappers, and
-// most of its users meet the older one first, because it takes one line:
+// In chapter 5 a page of code trains a network on k devices. PyTorch has two wrappers for this.
+// Most users meet the older one first, because it takes only one line:
 //
 // ```python
 // net = nn.DataParallel(net)
 // ```
 //
-// **DataParallel** is one program, and its device 0 is the head of all: the minibatch is there, the
-// parameters, the outputs, the loss, the update. In *each* step it sends the others their rows and
-// a fresh copy of all parameters, and they send back outputs, and later gradients.
+// **DataParallel** (DP) is one program. Its device 0 is the head, and in each step the other
+// devices work for it. **DistributedDataParallel** (DDP) has no head. `torchrun --nproc_per_node=2
+// train.py` starts the same program twice, once for each GPU. Each of these processes is called a
+// *rank*:
+//
+// ```python
+// dist.init_process_group("nccl")                # "gloo" without GPUs
+// device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+// net = DistributedDataParallel(net.to(device))
+// sampler = DistributedSampler(images)           # which images this rank loads
+// for epoch in range(epochs):
+//     sampler.set_epoch(epoch)                   # a new order in each epoch
+//     for X, y in DataLoader(images, batch_size, sampler=sampler):
+//         optimizer.zero_grad()
+//         F.cross_entropy(net(X.to(device)), y.to(device)).backward()
+//         optimizer.step()
+// ```
+//
+// Nothing in the loop mentions other ranks. They meet inside `backward()`. This is what the two
+// wrappers do in each step:
+//
+// |                    | DP                        | DDP                           |
+// |:-------------------|:--------------------------|:------------------------------|
+// | minibatch          | on device 0               | each rank loads its own part  |
+// | parameters         | from device 0 to all      | stay where they are           |
+// | loss               | on device 0               | on each rank                  |
+// | gradients          | summed on device 0        | summed on all ranks           |
+// | exchanged          | after backward            | during backward               |
+// | update             | on device 0               | on each rank                  |
+// | running statistics | device 0's are kept       | rank 0's are sent to all      |
+// | processes          | one                       | one for each device           |
+//
+// (Running statistics are batch norm's, chapter 5. The `DataParallel` of chapter 5 is the book's
+// wrapper, not PyTorch's.) Here the ranks of DDP are devices of one program. In chapter 8 they are
+// processes.
+//
+// ## A step of DataParallel
+//
+// ```
+// scatter      0 --> 1, 2, ..   the rows of the minibatch
+// replicate    0 --> 1, 2, ..   all parameters, and the running statistics
+// forward      all
+// gather       1, 2, .. --> 0   the outputs
+// loss         0 alone, and its gradient by the outputs
+// scatter      0 --> 1, 2, ..   the gradients of their outputs
+// backward     all
+// reduce       1, 2, .. --> 0   the sum of all gradients
+// update       0 alone
+// ```
+//
+// Only device 0 makes the update, so afterwards the other devices hold old parameters. In each step
+// they become new *replicas*:
 //
 // dp.c:replicate
 //
-// **DistributedDataParallel** (DDP) has no head. Each device belongs to a process of its own, a
-// *rank* of k. Each rank loads its own images, computes, and takes part in an allreduce of the
-// gradients. After that all make the same update (`ddp.c`). Here the ranks are still devices of one
-// program, and the host goes through the lines of all of them; in chapter 8 they are processes.
+// `broadcast()` sends pieces along a chain, as NCCL does. Device 1 passes a piece on to device 2
+// while it receives the next piece from device 0. The gradients come back along the same chain, and
+// each device adds its own:
 //
-// | in each step               | chapter 4      | chapter 5      | DP               | DDP              |
-// |:---------------------------|:---------------|:---------------|:-----------------|:-----------------|
-// | who has the minibatch      | the host       | the host       | device 0         | each rank a part |
-// | parameters go              | nowhere        | nowhere        | to all           | nowhere          |
-// | the loss is computed       | by all         | by all         | on device 0      | by all           |
-// | gradients are exchanged    | one by one     | 25 MiB at a time | all, to device 0 | in buckets     |
-// | and when                   | after backward | after backward | after backward   | during backward  |
-// | who updates                | all            | all            | device 0         | all              |
-// | running statistics         | there are none | as `--bn` says | device 0's       | rank 0's, to all |
-// | host threads that launch   | one            | one            | k in backward    | one a rank       |
+// dp.c:reduce
 //
-// (Chapter 5's `DataParallel` is the book's wrapper, not PyTorch's of that name, which is `Dp`
-// here.)
-
-static void compare_four_ways(void) {
-    say("One step of each of the four ways on %d devices, %d rows on each: bytes, kernels and "
-        "copies "
-        "are counted%s%s. (Others: the one that sends most.)",
-        modelled_k, ROWS, modelled_machine() ? "; time modelled on " : "",
-        modelled_machine() ? modelled_machine()->name : "");
-    print_four_ways(modelled_k, ROWS);
-}
-
+// (Without NCCL, PyTorch copies from device 0 to one device after another, and sums on device 0.)
+// Nothing divides by k here, because device 0 computes the loss from all outputs. In the forward
+// and the backward pass, all devices work at the same time.
+//
 // ## What moves
 //
-// A step of DP has these phases; the arrows say who sends to whom:
+// Let P be the size of all parameters in bytes. Along the chain, each device except the last sends
+// P bytes of parameters, and each device except the first sends P bytes of gradients. So a device
+// in the middle sends and receives 2P bytes per step. DDP sends no parameters. In a ring (chapter
+// 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. The table shows a step
+// of LeNet, whose P is 516,272, with 64 images on each device. The bytes are counted, and the
+// program stops if they are not what the formulas say.
 //
-//     scatter     0 --> 1, 2, ..   the rows of the minibatch
-//     replicate   0 --> 1, 2, ..   all parameters and buffers (batch norm's running statistics)
-//     forward     all
-//     gather      1, 2, .. --> 0   the outputs
-//     loss        0 alone, and its gradient by the outputs
-//     scatter     0 --> 1, 2, ..   the gradients of their outputs
-//     backward    all
-//     reduce      1, 2, .. --> 0   all gradients, and device 0 sums them
-//     update      0 alone
+// behind/tables.c:print_traffic
 //
-// Every byte between two devices is in the ledger. Below it is counted in each phase of a step, for
-// device 0 and for the one of the others that sends and receives most, and must be what the formula
-// says: with P bytes of parameters, device 0 of DP sends $(k-1) P$ and receives $(k-1) P$, and in a
-// ring (chapter 2) each rank of DDP sends and receives $2 (k-1)/k \cdot P$, but for a number more
-// or less where k does not divide them. For LeNet, P is 516,272 bytes. "DP, the loss inside
-// forward" is the text's remedy for what the next section is about.
-
-static void count_bytes(void) {
-    say("\nBytes of a step of LeNet, %d rows in the minibatch: counted, and equal to the formulas",
-        flags.batch_size);
-    for (int k = 2; k <= 8; k *= 2) {
-        const Machine *machine = modelled_machine();
-        if (!machine || machine_has_devices(machine, k)) print_wrapper_traffic(k, flags.batch_size);
-    }
-}
-
+// With more than two devices, device 1 is in the middle of the chain. Device 0 also sends the
+// images and receives the outputs. Otherwise a device of DP moves little more than a rank of DDP,
+// so bytes alone do not make DDP faster. (Without NCCL, device 0 would send k-1 times P.)
+//
 // ## Who holds what
 //
-// Device 0 of DP needs more memory than the others: for the whole minibatch, for all outputs and
-// their gradients, and for a place where gradients come in. With ten classes that is little. With
-// 10,000 classes, as in a language model's last layer, it is most of its memory. (The wider last
-// layer has more parameters, too.) The text's remedy is to compute the loss inside `forward`, so
-// that only losses are gathered. "DDP, with copies" has buckets of their own, into which gradients
-// are copied (`ddp.c`).
-
-static void compare_memory(void) {
-    Prediction expected =
-        predict_first("LeNet with 10,000 classes is trained by DataParallel on 8 devices, with 256 "
-                      "images on each. "
-                      "How many times as much memory as another device does device 0 need?");
-    print_wrapper_memory(flags.batch_size);
-    Way way = {.network = &networks[0], .classes = 10000, .k = 8, .kind = WAY_DP};
-    if (modelled_machine() && !machine_has_devices(modelled_machine(), 8)) return;
-    StepRecord *r = model_step(&way, 8 * flags.batch_size, modelled_machine());
-    predict_compare(expected, (double)r->memory[0] / (double)r->memory[1], "times");
-    step_record_free(r);
-}
-
-// ## They compute what one device computes
+// With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
+// classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
+// a language model? Each image would have 10,000 outputs. The last layer would also have more
+// parameters, on every device.
 //
-// Each way is run for 8 steps on 1, 2 and 3 devices. After each step, one device makes the same
-// step from the same parameters. The table has the largest difference, as a part of the largest
-// change of the step: rounding, or nothing at all. (Whole trainings drift apart sooner or later, on
-// any number of devices: a last digit decides on which side of zero some ReLU is. So steps are
-// compared.)
+// main.c:ask_about_memory
 //
-// Where is there no difference, to the bit? Where the same numbers are added in the same order. A
-// CPU device sums the images of a minibatch as a tree, and two devices with 128 images each compute
-// the two halves of that tree (chapter 4). Three devices do not, nor do parts of a minibatch one
-// after the other. With the ring the order also depends on where in its bucket a number is; with
-// the star it does not, and then all buckets, with and without copies, give the same bits on any
-// number of devices.
+// behind/tables.c:print_memory
 //
-// With `no_sync` a minibatch goes through the network in parts, and gradients are exchanged after
-// the last part only: for minibatches that do not fit into memory, or links that are slow.
-
-static void check_agreement(void) {
-    enum { STEPS = 8 };
-    if (!has_values(try_gpu(0))) return;
-    say("\nEach of %d steps, compared with one device's step from the same parameters", STEPS);
-    compare_with_one_device(batches, STEPS, flags.lr);
-}
-
+// All ranks of DDP need the same memory, and DP's device 0 needs the most. The usual remedy is to
+// compute the loss inside `forward`, so that only losses are gathered. Claim 6 below is about that.
+//
 // ## A step in time
 //
-// Now look at who is at work when. Each device of DDP has two queues, one that computes and one
-// that communicates; in DP all is in the first. Device 0 of DP sends its parameters to one device
-// after the other, and goes forward last. Later it receives gradients from one after the other, and
-// the others wait.
+// ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
+// pass, and the same number of bytes of gradients have to come back before the update. In the
+// meantime no device computes. DDP exchanges only gradients. It puts them into *buckets*, which are
+// exchanged one after the other, most of them while the backward pass still computes others. The
+// modelled machine has eight RTX 4090 cards on PCIe. A copy from one card to another goes through
+// the host's memory, at 19.5 GB/s. (Real cards are slower while they send and receive at the same
+// time. The model leaves that out.)
 //
-// ![A step by DP, and by DDP with one bucket and with several: compare where the exchange is. A
-// copy is drawn in the queue of the device that *receives* it, so device 0 of DP, grey at first, is
-// sending.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18
-// on four modelled devices, milliseconds from left to right. DP has four lanes: parameters arrive
-// on devices 1, 2 and 3 one after the other, device 0 goes forward last, all go backward together,
-// then only device 0 has a bar, the gradients it receives. DDP has a compute and a communication
-// lane for each device: with one bucket, all communication lanes are busy after backward; with
-// small buckets, most of their bars lie under backward. DP takes longest, DDP with several buckets
-// is shortest.")
+// main.c:ask_about_time
 //
-// In DDP with one bucket all ranks exchange at the same time, after backward. With smaller buckets
-// most of the exchange is under backward: the last layers' gradients travel while those of the
-// first layers are still computed. That, and a host thread for each rank, is why DDP is faster than
-// chapter 5's wrapper in the first table, with the same bytes, kernels and copies.
+// behind/timelines.c:compare_timelines
+//
+// ![A step by DP, by DDP with one bucket, and by DDP with buckets of 4 MiB. A copy between two
+// devices is drawn in both lanes, because it occupies the links of
+// both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
+// four modelled devices, milliseconds from left to right. DP has four lanes: parameters on all
+// devices, then forward and backward on all at the same time, then gradients on all. DDP has a
+// compute and a communication lane for each device: with one bucket, all communication lanes are
+// busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
+// DDP with small buckets is shortest.")
+//
+// Device 0 computes for the same time in all three steps. With DP it waits the longest, because
+// both exchanges happen while no device computes. With DDP, each device has a second queue, for
+// communication, which the last two columns are about. With one bucket for all gradients, the
+// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
+// the backward pass, and the step is hardly longer than its computation.
+//
+// ## Exchange under backward
+//
+// The backward pass begins with the last layer. So the gradients of the last layers are complete
+// long before the gradients of the first. The functions below follow a bucket from its first
+// gradient to the update, in the order in which they are called.
+//
+// *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
+// when the parameter's gradient is complete:
+//
+// ddp.c:hook_all
+//
+// *A bucket is full.* The hook counts. After the last gradient of a bucket, it marks this point in
+// the compute queue with an event (chapter 0):
+//
+// ddp.c:mark_final
+//
+// An allreduce is a meeting, and all ranks must come to the same one. If rank 0 came with bucket 0
+// and rank 1 with bucket 1, two processes would wait for each other forever, or add up numbers that
+// do not belong together. So all ranks start the buckets in one order, even if a later one is full
+// first:
+//
+// ddp.c:next_is_ready
+//
+// *The exchange starts.* It waits for the event, not for the end of the backward pass. Everything
+// between `begin_exchange()` and `end_exchange()` goes into the communication queues:
 //
 // ddp.c:start_bucket
-
-enum { SMALL_BUCKET = 4 << 20 };
-
-static void show_timelines(void) {
-    Prediction expected = {0};
-    if (modelled_machine())
-        expected = predict_first("ResNet-18 is trained by DataParallel on several GPUs on PCIe, 64 "
-                                 "images on each. For how "
-                                 "much of a step is only device 0 at work, in percent?");
-    double alone = draw_modelled_wrappers(modelled_k, ROWS, SMALL_BUCKET);
-    predict_compare(expected, 100 * alone, "percent");
-    if (modelled_machine())
-        book_result("in DataParallel only device 0 is at work for %.0f %% of a step", 100 * alone);
-}
-
-// Where devices are workers on the same cores, an exchange is a copy in one memory, which takes
-// hardly any time; and while it runs, it takes a core from those who compute. So nothing is to be
-// gained here.
 //
-// ![The same, measured here with LeNet on two devices. Look at the order of things only: how long
-// each of the three took says more about what else this computer was
-// doing.](plots/06_data_parallel_and_ddp_measured.png "Three timelines of one step of LeNet on two
-// devices of this computer, in the order of the picture before. The bars of communication are thin
-// lines: after backward with one bucket, between parts of backward with small ones.")
-
-static void measure_timelines(void) {
-    Tensor *X, *y;
-    if (!has_values(try_gpu(0))) return;
-    data_iter_first(batches, &X, &y);
-    draw_measured_wrappers(2, X, y, 64 << 10);
-}
-
-// ## How large should a bucket be?
+// *The step waits.* Meanwhile the compute queues have continued with the backward pass. The update
+// must wait until the last sum has arrived:
 //
-// Small buckets begin early, and there are many of them; each costs launches and latency, however
-// few bytes it has. Large ones are few, and begin late. Between the two there is a best size,
-// unless backward is long enough to hide even the smallest ones. It depends on the links and on the
-// network. PyTorch's default is 1 MiB for the first and 25 MiB
-// for the others; all of LeNet is smaller than the first.
+// ddp.c:wait_for_sums
 //
-// How much does it save? For ResNet-50 on 32 GPUs with NCCL, steps were 38.0 % shorter with the
-// exchange under backward than without, as quoted from PyTorch's authors [@li2020]. Of our
-// figures that is to be compared with the part of the step that is saved; how much of the exchange
-// is hidden is another question, and has another answer.
+// Each gradient's memory is part of its bucket here. That is PyTorch's
+// `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket, and the
+// sum back.
 //
-// ![How much longer a step is than without any exchange; the best size of a bucket is drawn large.
-// LeNet on PCIe has it in between, while ResNet-18's backward takes long enough to hide even many
-// small buckets.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each
-// with a curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket
-// for all on the horizontal axis; times as long as without exchange on the vertical one. LeNet on
-// PCIe falls, has its lowest point between 64 KiB and 1 MiB, and rises again. ResNet-18 on PCIe is
-// flat and close to 1 up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly
-// flat.")
-
-static void find_bucket_size(void) {
-    Prediction expected = {0};
-    if (!modelled_machine()) return;
-    expected =
-        predict_first("ResNet-18 has 45 MB of gradients. On GPUs on PCIe (or on the machine that "
-                      "you chose with --machine), which size of buckets is best, in MB?");
-    say("\nModelled: a step of DDP with buckets of many sizes, %d rows on each device, ring", ROWS);
-    double best = sweep_bucket_sizes(modelled_k, ROWS);
-    predict_compare(expected, best, "MB");
-}
-
-// ## Each rank loads its own
+// ## How large a bucket?
 //
-// Nobody scatters minibatches to the ranks of DDP: each loads its own images, and a *sampler* sees
-// to it that no two load the same (`sampler.c`). If k does not divide their number, PyTorch's pads
-// or drops. The third mode here does neither, so an epoch has each image once, and an accuracy is
-// exact, for any k.
-
-static void load_on_each_rank(void) {
-    show_samplers();
-    if (!has_values(try_gpu(0))) return;
-    enum { MINIBATCH = 48 }; // the same for 1 rank and for 3
-    say("\nLeNet, trained by DDP, each rank loading its own part of %d images; minibatches of %d",
-        train_data->count, MINIBATCH);
-    Lesson lesson = {.train_data = train_data,
-                     .test_data = test_data,
-                     .k = 3,
-                     .batch_size = MINIBATCH,
-                     .epochs = flags.epochs,
-                     .lr = flags.lr,
-                     .seed = flags.seed};
-    double on_three = train_with_samplers(&lesson);
-    lesson.k = 1;
-    double on_one = train_with_samplers(&lesson);
-    if (!interrupted())
-        say("  On 3 ranks %.4f, on 1 rank %.4f. Both had the same images in the same steps, but "
-            "one "
-            "seed each is too little to compare accuracies: the steps are compared, above.",
-            on_three, on_one);
-}
-
-// ## What the text says
+// This is PyTorch's rule. Here `order` goes from the last parameter to the first:
 //
-// Six sentences about DP and DDP, from the text that this chapter follows; many others say the
-// same. Read each, decide whether it is true, and only then look at the figures. (`claims.c`)
-
-static void ask_the_claims(void) {
-    Tensor *X, *y;
-    data_iter_first(batches, &X, &y);
-    say("\nSix claims of the text, put to the test");
-    claim_parallel_only_forward(modelled_k, ROWS);
-    claim_same_gradient_passed_on(X, y);
-    claim_rank_0_broadcasts(modelled_k, ROWS);
-    claim_only_gradients_cross(modelled_k, ROWS);
-    claim_device_0_is_full_first(modelled_k, ROWS);
-    claim_loss_inside_forward_fixes_it(modelled_k, ROWS, X, y);
-}
-
+// buckets.c:buckets_of
+//
+// A bucket is closed when it has *reached* its size, so it may be larger, and no gradient is cut in
+// two. By default the first bucket is closed at 1 MiB, so that something is sent soon, and the
+// others at 25 MiB. (In PyTorch's first step, all gradients are in one bucket. Then it fills the
+// buckets again, in the order in which the gradients arrived, unless you set
+// `find_unused_parameters`.)
+//
+// Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
+// on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
+// this machine. Large buckets start late. The last bucket is always full only when the backward
+// pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
+//
+// main.c:ask_about_buckets
+//
+// behind/bucket_sizes.c:sweep_bucket_sizes
+//
+// "No exchange" is how long the step would be if the exchange took no time. For LeNet, two buckets
+// are best, but they do not save much. Four buckets cost more than they hide. ResNet-18's backward
+// pass is long enough for many exchanges, and all sizes up to 4 MiB are about equally good. One
+// bucket for all makes its step a quarter longer.
+//
+// ![How much longer a step is than a step without any exchange. The best size is drawn
+// large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
+// curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket for all
+// on the horizontal axis; times as long as without exchange on the vertical one. LeNet on PCIe
+// falls, has its lowest point at 256 KiB, and rises again. ResNet-18 on PCIe is flat and close to 1
+// up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+//
+// On the fast links of a DGX A100, the size hardly matters. PyTorch's authors measured ResNet-50 on
+// 32 GPUs with NCCL. There, a step was 38.0 % shorter with the exchange under backward than without
+// [@li2020].
+//
+// ## Its own images
+//
+// In DDP each rank loads its own part of the data. All ranks compute the same random order, from
+// the seed and the number of the epoch, and rank r takes the places r, r + k, r + 2k, ... of it:
+//
+// sampler.c:sampler_indices
+//
+// An allreduce needs all ranks, so all must make the same number of steps. If k does not divide the
+// number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
+// *drops* (it leaves out the last ones). The third mode here is *exact* and takes each image once.
+// Then some ranks have one image more. Our sum over rows, divided once, allows that (chapter 3).
+//
+// behind/tables.c:print_samplers
+//
+// In training, one image more or less does not matter. But a test accuracy should count each image
+// once. The last column shows how many images three ranks count in a test set of 10,000. With
+// padding, two images count twice.
+//
+// ## Six claims
+//
+// This is what the text says. Decide for each sentence whether it is true, then look at the table.
+//
+// 1. DataParallel computes in parallel only in forward. It computes gradients on one GPU.
+// 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
+//    next layer.
+// 3. The gradients are averaged, and then rank 0 broadcasts the result to all ranks.
+// 4. Between the ranks of DDP, only gradients are exchanged.
+// 5. With DataParallel, GPU 0 is the first to run out of memory.
+// 6. If the loss is computed inside `forward`, that problem is solved, and the result is the same.
+//
+// behind/claims.c:print_claims
+//
+// Claim 2 confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
+// Gradients by activations, which go from layer to layer, stay on their rank. The table compares
+// what arrives at the images of two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
+// The buffers are rank 0's running statistics, which go to all ranks in each step. Claims 5 and 6
+// are about memory with 10,000 classes, as above. In claim 6, device 0 also has three quarters of
+// the rows. The mean of two mean losses then counts each row on the other device three times as
+// much. The percentage is the largest error, relative to the largest number in the update.
+//
 // ## Five mistakes
 //
-// Made on purpose, each with what notices it. The first two show why a bucket is sent when its last
-// gradient is final and not before, and why all ranks send their buckets in one order: an allreduce
-// is a meeting. In processes of their own, ranks that come to different meetings wait for each
-// other forever, or add up what does not belong together. Our ranks are in one program, so the
-// wrapper sees what each of them is about to do, and says so. (`planted.c`)
-
-static void make_mistakes(void) {
-    say("\nFive mistakes, planted");
-    plant_mistakes(batches, flags.lr);
-}
-
-// ## Model parallel or data parallel
+// Each is made on purpose, in `mistakes.c`. The first three end the program, so they are made in a
+// child process. `ddp.c` checks each bucket before its exchange:
 //
-// "When a model is so large that one GPU cannot hold it, use model parallelism", says the text.
-// Both wrappers keep all parameters on each device, so more devices do not help them. Chapter 1's
-// ways to split the network itself do. (`too_large.c`)
-
-static void outgrow_a_device(void) {
-    try_too_large(modelled_k, flags.memory ? machine_bytes(flags.memory) : 0);
-}
+// mistakes.c:make_mistakes
+//
+// PyTorch also reports mistake 3, in the next forward pass, unless you set
+// `find_unused_parameters`. It does not notice mistakes 4 and 5. In mistake 5 the direction of the
+// update is right, so the network still learns, but slowly.
 
 // ## Summary
 //
-// - DP is one line, and in each step it sends all parameters from device 0 and all gradients to it.
-//   Copied to one device after the other, as here and in PyTorch without NCCL, that takes longer
-//   with more devices; with NCCL it is a broadcast and a reduce.
-// - DDP sends no parameters after the start. Its allreduce has no head, it begins while backward
-//   goes on, and updates are made by all.
-// - A bucket is sent when the last of its gradients is final, in one order on all ranks. Its best
-//   size follows from what an exchange costs at least, and from how long backward goes on.
-// - On fast links, and for networks that compute much for each parameter, all of this matters
-//   little. On slow links DP spends most of a step on it.
-// - In DP device 0 needs more memory than the others, most of all with many classes. A loss inside
-//   forward helps, but a mean of means is right for equal shards only.
-// - Each rank loads its own images. Tell the sampler the epoch, and evaluate without padding.
+// - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
+// device
+//   computes.
+// - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
+// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks, and
+//   the backward pass continues. Only the last bucket cannot be hidden.
+// - Each exchange has a fixed cost. Only a long backward pass hides many of them.
+// - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
+//   right for equal shards only.
+// - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
 //
 // ## Questions
 //
-// 1. DP and DDP make the same gradients from the same rows. Why does DP send all parameters in each
-//    step, and DDP never after the start?
-// 2. In the timeline of DP, the devices begin forward one after the other, and backward together.
-//    Why?
-// 3. A bucket's exchange may not begin before that of the bucket before it, even if its gradients
-//    are there. What would happen otherwise, on two ranks that are processes?
-// 4. On GPUs on PCIe the best buckets save more of ResNet-18's step than of LeNet's. What makes the
+// 1. DP and DDP compute the same gradients from the same rows. Why does DP send all parameters in
+//    each step, and DDP never after its start?
+// 2. In DP's timeline, why do the devices begin their forward pass at slightly different times, but
+//    their backward pass together?
+// 3. Bucket 1 may be full before bucket 0. Why does it wait? What would happen on two ranks that
+// are
+//    processes?
+// 4. On GPUs on PCIe, the best buckets save more of ResNet-18's step than of LeNet's. What makes
+// the
 //    difference?
-// 5. Shards of 15 and of 1 rows, the loss inside forward, a mean of means: how many times as much
-//    does the row on the second device count as one on the first?
-// 6. Which of the six claims are false, and what would have to be done differently for them to be
-//    true?
+// 5. Two shards have 15 rows and 1 row, and the loss is a mean of means inside `forward`. How many
+//    times as much does the row on the second device count as a row on the first?
+// 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a place for your part and a check: `make exercise-06-1`,
-// and so on.
+// Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
 // 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
 //    under it. Which size is best, and when is the prediction wrong?
 // 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
-//    backward (1F1B). What becomes of the memory, of the bubble, and what over slow links?
+//    backward (1F1B). How do the memory and the bubble change, and what happens over slow links?
 // 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
 //    and what does the step wait for then?
-// 4. Go through a minibatch in m parts and exchange once. When are the bits those of the whole
-//    minibatch, and what does batch norm make of it?
+// 4. Go through a minibatch in m parts and exchange once (PyTorch's `no_sync`). When are the bits
+//    the same as with the whole minibatch, and how does batch norm change?
 
 // ## The program
 
-static Flags read_flags(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.machine = "rtx4090-pcie";
-    defaults.allreduce = "ring";
-    defaults.train_size = 16384;
-    defaults.epochs = 2;
-    defaults.next = "make exercise-06-1, or make run-07";
-    defaults.quick_means = "--train-size 12288 --test-size 1000";
-    Flags f = book_begin(
-        argc, argv,
-        "Compares DataParallel with DistributedDataParallel: bytes, memory, time on k "
-        "modelled devices, and what one device computes.",
-        "devices seed batch-size lr epochs train-size test-size allreduce data", defaults);
-    choose_allreduce(f.allreduce);
-    devices_limit_memory(INFINITY); // --memory is for the last part alone
-    return f;
+enum { ROWS = 64 }; // of each device in the modelled parts
+
+static Prediction ask_about_memory(int k) {
+    if (k != 4) return (Prediction){0};
+    return predict_first("LeNet with 10,000 classes is trained by DataParallel on 4 devices, with "
+                         "64 images on each. How many times as much memory as device 1 does "
+                         "device 0 need?");
 }
 
-// 4 devices, or as many as the machine has.
-static int choose_devices(void) {
-    const Machine *machine = modelled_machine();
-    if (flags.devices == 1)
-        die_usage("give --devices 2 or more", "one device has nobody to exchange gradients with");
-    if (machine && !machine_has_devices(machine, 2))
-        die_usage("another --machine, or --machine none",
-                  "%s has one device, and nobody to exchange gradients with", machine->name);
-    if (flags.devices > MOST_RECORDED)
-        die_usage("this chapter's tables have a row for each of up to 64", "--devices %d",
-                  flags.devices);
-    if (flags.devices > 0) {
-        book_needs_devices(flags.devices);
-        return flags.devices;
-    }
-    return !machine || machine_has_devices(machine, 4) ? 4 : machine->devices;
+static Prediction ask_about_time(void) {
+    return predict_first("ResNet-18 is trained on GPUs on PCIe (or on the machine that you chose), "
+                         "with 64 images on each. How many times as long is a step of DP as a "
+                         "step of DDP with buckets of 4 MiB?");
 }
 
-static void prepare(void) {
-    train_data = fashion_mnist_open(flags.data, true, flags.train_size);
-    test_data = fashion_mnist_open(flags.data, false, flags.test_size);
-    batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
-    if (modelled_machine()) {
-        book_timeline("_modelled.png");
-        book_output("_modelled.json");
-        book_csv("_buckets.csv");
-        book_output("_buckets.png");
-    }
-    if (has_values(try_gpu(0))) book_timeline("_measured.png");
-    book_check_outputs();
+static Prediction ask_about_buckets(void) {
+    return predict_yes_no("DDP sends LeNet's gradients in four buckets, instead of one for all. "
+                          "Does that make its step shorter?");
 }
 
-static void clean_up(void) {
-    step_records_end();
-    data_iter_free(batches);
-    dataset_free(train_data);
-    dataset_free(test_data);
+static void compare_times(int k) {
+    if (!modelled_machine()) return;
+    Prediction ratio = ask_about_time();
+    double longer = compare_timelines(k, ROWS, 4 << 20);
+    predict_compare(ratio, longer, "times as long");
+    book_result("a step of DataParallel takes %.2f times as long as a step of DDP", longer);
+    Prediction shorter = ask_about_buckets();
+    predict_compare_yes_no(shorter, sweep_bucket_sizes(k, ROWS));
+}
+
+static void tell(int k, DataIter *batches) {
+    Tensor *X, *y;
+    data_iter_first(batches, &X, &y);
+    print_traffic(ROWS);
+    Prediction memory = ask_about_memory(k);
+    predict_compare(memory, print_memory(k, ROWS), "times as much");
+    compare_times(k);
+    print_samplers();
+    print_claims(k, ROWS, X, y);
+    printf("\n");
+    make_mistakes(batches);
 }
 
 int main(int argc, char *argv[]) {
-    flags = read_flags(argc, argv);
-    modelled_k = choose_devices();
-    prepare();
-    compare_four_ways();
-    count_bytes();
-    compare_memory();
-    check_agreement();
-    show_timelines();
-    measure_timelines();
-    find_bucket_size();
-    load_on_each_rank();
-    ask_the_claims();
-    make_mistakes();
-    outgrow_a_device();
-    clean_up();
+    const char *overlap = "none";
+    int bucket = 4096;
+    const Flag own_flags[] = {
+        {"overlap", FLAG_CHOICE, &overlap, "N",
+         .help = "only model a step of DDP of this network (CSV and SVG)",
+         .choices = overlap_names},
+        {"bucket", FLAG_INTEGER, &bucket, "K", .help = "its buckets, in KiB", .least = 1,
+         .most = 1 << 20},
+        {0},
+    };
+    Flags defaults = default_flags;
+    defaults.machine = "rtx4090-pcie";
+    defaults.allreduce = "ring";
+    defaults.own = own_flags;
+    defaults.next = "make exercise-06-1, or make run-07";
+    Flags flags =
+        book_begin(argc, argv, "Compares DataParallel with DDP: bytes, memory, and modelled time.",
+                   "devices seed batch-size train-size allreduce data", defaults);
+    choose_allreduce(flags.allreduce);
+    int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    if (k < 2 || k > MOST_RECORDED)
+        die_usage("--devices 2 to 64, on a --machine that has them",
+                  "%d devices: gradients are exchanged between at least 2", k);
+    if (strcmp(overlap, "none") != 0) {
+        book_needs_machine("--overlap");
+        const char *csv = book_output("_overlap.csv"), *svg = book_timeline("_overlap.svg");
+        book_check_outputs();
+        model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, csv, svg);
+        return book_end();
+    }
+    book_timeline("_modelled.png");
+    book_csv("_buckets.csv");
+    book_output("_buckets.png");
+    book_check_outputs();
+    Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
+    DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
+    tell(k, batches);
+    data_iter_free(batches);
+    dataset_free(train_data);
     return book_end();
 }

@@ -224,13 +224,16 @@ static Detail most_detail(const Row rows[], int n) {
 
 enum { NAME = 26 }; // height of a lane's name
 
-// Where no queue communicates, the device's name is enough: "cpu:0", or "device 0" on another
-// machine, whose devices are not ours. free() it.
+// "cpu:0", or "device 0" on another machine, whose devices are not ours; and which of its queues,
+// where one communicates. free() it.
 static char *name_of_lane(const Row *row, int l) {
-    for (int i = 0; i < row->n; i++)
-        if (row->lanes[i].communicates) return lane_name(&row->lanes[l]);
-    const char *name = device_name(row->lanes[l].device), *number = strchr(name, ':');
-    return row->t->set.modelled && number ? xprintf("device %s", number + 1) : xstrdup(name);
+    const Lane *lane = &row->lanes[l];
+    const char *name = device_name(lane->device), *number = strchr(name, ':');
+    bool is_other = row->t->set.modelled && number, two_queues = false;
+    for (int i = 0; i < row->n; i++) two_queues |= row->lanes[i].communicates;
+    const char *queue = lane->communicates ? " communication" : " compute";
+    return xprintf("%s%s%s", is_other ? "device " : "", is_other ? number + 1 : name,
+                   two_queues ? queue : "");
 }
 
 static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }

@@ -320,7 +320,7 @@ void restart(Module *net) {
     restart_counts(net, false);
 }
 
-void initialize(Module *net, uint64_t seed) {
+void initialize_without_values(Module *net) {
     if (!net->all.n) {
         collect(net, "", &net->all);
         net->on = xcalloc(NUM_DEVICE_IDS, sizeof *net->on);
@@ -334,6 +334,13 @@ void initialize(Module *net, uint64_t seed) {
         p->net = net;
         p->first = *end;
         *end += numel(p->start);
+    }
+}
+
+void initialize(Module *net, uint64_t seed) {
+    initialize_without_values(net);
+    for (int i = 0; i < net->all.n; i++) {
+        Parameter *p = net->all.list[i];
         if (p->deviation > 0)
             fill_normal(p->start->data, numel(p->start), p->deviation, seed,
                         STREAM_PARAMS + (uint32_t)i);

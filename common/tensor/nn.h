@@ -74,6 +74,8 @@ void module_free(Module *net);
 // same for the same seed; biases 0; batch norm as in PyTorch (weight 1, mean 0, variance 1). No
 // device has copies any more.
 void initialize(Module *net, uint64_t seed);
+// The same without values, which takes no time. For networks on devices without values.
+void initialize_without_values(Module *net);
 // Goes back to the start: no device has copies any more, and the counts of minibatches are what
 // they were.
 void restart(Module *net);

@@ -241,8 +241,22 @@ function showPipeline(csv) {
         (Number(seconds) ? `The devices of this pipeline are idle for ${percent(idle)}.` : `But ${network} can be cut into ${pieces} stages at most: there is no pipeline of it on ${k} devices.`)];
 }
 
-// Behind the picture whose name ends with `still`. `change`: lines of dgx-a100's file that become others. show() makes the
-// figure and a sentence of the file `csv`, or of what the program prints.
+// A bar for a step with these buckets, with one bucket, and without an exchange.
+function showOverlap(csv) {
+    const [network, , buckets, ...numbers] = rowsOf(csv)[0], [step, one, none, exchange, hidden] = numbers.map(Number);
+    const names = [buckets + (buckets === "1" ? " bucket" : " buckets"), "1 bucket", "no exchange"], longest = Math.max(step, one, none);
+    const bars = [step, one, none].map((seconds, i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${names[i]}</text>` +
+        `<path fill="hsl(205 55% 45%)" d="M110 ${14 + 20 * i}h${300 * seconds / longest}v14H110z"/>` +
+        `<text x="${115 + 300 * seconds / longest}" y="${25 + 20 * i}">${(1e3 * seconds).toPrecision(3)} ms</text>`);
+    const percent = (share) => (100 * share).toFixed(0) + "\u00a0%", change = step / one - 1;
+    return [`<svg viewBox="0 0 500 76" role="img" aria-label="How long a step takes">${bars.join("")}</svg>`,
+        `The exchange of ${network}'s gradients takes ${(1e3 * exchange).toPrecision(3)} ms, of which ${percent(hidden)} are under backward. ` +
+        (buckets === "1" ? "" : Math.abs(change) < 0.005 ? "The step is as long as with one bucket." :
+            `The step is ${percent(Math.abs(change))} ${change < 0 ? "shorter" : "longer"} than with one bucket.`)];
+}
+
+// Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
+// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints.
 const FIGURES = [{
     program: "01_splitting_strategies", still: "/01_splitting_strategies_bubble.png", show: showPipeline,
     csv: "plots/01_splitting_strategies_pipeline.csv", timeline: "plots/01_splitting_strategies_pipeline.svg",
@@ -268,6 +282,15 @@ const FIGURES = [{
         { name: "k", label: "devices in the timeline", values: upTo(16, 1), at: 8, unit: "" }],
     change: ({ launch, link }) => ({ devices: 16, launch: launch + " us", link: `switch ${link} GB/s 3.3 us` }),
     flags: ({ k }) => ["--curves", "--backend", "model", "--devices", k],
+}, {
+    program: "06_data_parallel_and_ddp", still: "/06_data_parallel_and_ddp_buckets.png", show: showOverlap, machine: "rtx4090-pcie",
+    csv: "plots/06_data_parallel_and_ddp_overlap.csv", timeline: "plots/06_data_parallel_and_ddp_overlap.svg",
+    sliders: [{ name: "network", label: "network", values: ["lenet", "resnet-18"], at: "lenet", unit: "" },
+        { name: "bucket", label: "bucket", values: [4, 16, 64, 256, 1024, 4096, 10240, 25600, 65536], at: 256, unit: " KiB" },
+        { name: "link", label: "each link", values: [1, 2, 4, 8, 12, 19.5, 32, 64, 128, 274], at: 19.5, unit: " GB/s" },
+        { name: "k", label: "devices", values: upTo(16, 2), at: 4, unit: "" }],
+    change: ({ link }) => ({ devices: 16, link: `switch ${link} GB/s 12.4 us` }), // as from one card to another by way of the host
+    flags: ({ network, bucket, k }) => ["--backend", "model", "--overlap", network, "--bucket", bucket, "--devices", k],
 }];
 
 function makeSlider({ name, label, values, at, unit }, given) {
@@ -285,12 +308,12 @@ function makeSlider({ name, label, values, at, unit }, given) {
 }
 
 // Calls show(files, printed) with what the program made of the values asked for last; those in between may be left out.
-function makeComputer({ program, images: needsImages, change, flags }, show) {
+function makeComputer({ program, images: needsImages, machine: base = "dgx-a100", change, flags }, show) {
     let machine = null, starting = null, worker = null, wanted = null, asked = null, printed = "";
     function next() {
         if (asked || !wanted) return;
         [asked, wanted, printed] = [wanted, null, ""];
-        if (!machine) return worker.run(["--machine", "print:dgx-a100"], {});
+        if (!machine) return worker.run(["--machine", "print:" + base], {});
         const own = Object.entries(change(asked)).reduce((text, [field, value]) =>
             text.replace(new RegExp(`^${field} .*`, "m"), field + " " + value), machine);
         worker.run(["--machine", "./this.machine", ...flags(asked).map(String)],
@@ -323,7 +346,7 @@ function makeFigure(figure, still) {
     controls.append(...made.map(([label]) => label));
     place.id = id;
     said.setAttribute("aria-live", "polite");
-    place.append(element("p", csv ? "Move it: modelled in this tab, on a dgx-a100 with 16 devices on one switch." :
+    place.append(element("p", csv ? `Move it: modelled in this tab. The machine is ${figure.machine || "dgx-a100"} with 16 devices on one switch.` :
         "Move it: computed in this tab, of real images."), controls, chart, said, ...(timeline ? [step] : []));
     place.classList.toggle("later", still.classList.contains("later")); // as long as the reader is asked to predict
     still.after(place);
