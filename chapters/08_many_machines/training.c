@@ -183,8 +183,10 @@ RankResult train_on_ranks(const RankLesson *l) {
     begin_run(&run, net, l);
     if (l->resume) checkpoint_resume(l, steps_in_all(&run), run.net, &r);
     run.step = run.net->steps = r.steps;
-    if (r.epochs == l->epochs && !l->quiet)
+    if (r.epochs == l->epochs) {
         say("  All %d epochs are done already. A larger --epochs continues.", r.epochs);
+        r.test_acc = accuracy(&run);
+    }
     while (r.epochs < l->epochs && may_go_on(&run))
         if (train_and_evaluate(&run, &r) && l->checkpoint)
             checkpoint_keep(l->checkpoint, l->settings, run.net, &r);
