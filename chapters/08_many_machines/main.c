@@ -244,7 +244,7 @@ static bool train(void) {
 // | the loss is not a number | all, after the step | the job ends |
 // | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays whole |
 //
-// To see others, replace `stop` by `kill`, `exit`, `memory` or `nan`.
+// To see the others, write `kill`, `exit`, `memory` or `nan` instead of `stop`.
 
 // ## Larger minibatches
 //

@@ -120,8 +120,8 @@ static void meet(double timeout, const char *host) {
 
 // ## Its device
 
-// If the launcher shows each rank only its own GPU (CUDA_VISIBLE_DEVICES), that is number 0.
-// Returns whether ranks share a GPU.
+// A launcher may show each rank only its own GPU (CUDA_VISIBLE_DEVICES), which is then number 0.
+// The function returns whether ranks share a GPU.
 static bool open_device(void) {
     int gpus = num_gpus();
     bool too_few = gpus > 0 && gpus < world.local_size;

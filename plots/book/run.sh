@@ -48,7 +48,7 @@ fi
 
 ranks=
 [ $# = 0 ] || ranks=yes
-while [ "$ranks" ] && read -r also expected flags_of_it; do
+while [ "$ranks" ] && read -r also expected flags_of_it && [ "$also" ]; do
     status=0
     (cd "$new" && exec "$@" "$program" $flags_of_it </dev/null >also 2>errors) || status=$?
     [ $status = "$expected" ] || refuse "chapters/$name/recorded: $flags_of_it ended with status $status, not $expected" "see $work/errors"
