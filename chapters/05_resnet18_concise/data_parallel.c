@@ -18,8 +18,6 @@ DataParallel data_parallel(Module *net, Device *const devices[], int k, BatchNor
     return dp;
 }
 
-// ---- the exchange ------------------------------------------------------------------------------
-
 enum { BUCKET_BYTES = 25 << 20 };
 
 // How many of the n floats are in the bucket that begins at number `first`.
@@ -54,8 +52,6 @@ uint64_t step_bytes(const DataParallel *dp) {
     return bytes_in_buckets(n, dp->k) + synchronising_bytes(dp);
 }
 
-// ---- a step ------------------------------------------------------------------------------------
-
 void trainer_step(DataParallel *dp, float lr, int batch_size) {
     Tensor *grads[MAX_DEVICES] = {NULL};
     for (int i = 0; i < dp->k; i++) grads[i] = flat_parameters(dp->net, dp->devices[i]).grad;
@@ -80,8 +76,6 @@ void train_step(DataParallel *dp, const Tensor *X, const Tensor *y, float lr, Te
     for (int i = 0; i < dp->k; i++) shards[i] = equal_range(X->shape[0], dp->k, i);
     train_step_as(dp, shards, X, y, lr, losses);
 }
-
-// ---- evaluation --------------------------------------------------------------------------------
 
 // Each device counts the correct answers for its shards. The host adds the counts at the end.
 static double count_all_correct(DataParallel *dp, DataIter *iter, Tensor *const correct[]) {

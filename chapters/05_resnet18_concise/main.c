@@ -27,45 +27,23 @@ static Notebook nb = {.bn = "averaged"};
 // ## Where the parameters are
 //
 // `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
-// copy of all parameters when the first data arrives there:
+// copy of all parameters when the first data arrives there.
+//
+// On each device there are three long vectors: the parameters, their gradients, and *buffers*,
+// which batch norm needs. A parameter `p` knows its initial values (`start`) and where its part of
+// the vector begins (`first`). `tensor_slice()` returns a tensor in this part of the vector's
+// memory. So all 76 gradients can be exchanged as one vector.
 //
 // common/tensor/nn.c:place_on
 //
-// `flat->grad` is one long vector with the gradients of all 76 parameters, and each parameter's
-// gradient is a slice of it. That will make the exchange simple. As in the book, we send a few
-// images through the network on two devices, and then print the first weights on each:
+// As in the book, we send two images through the network on each of two devices, and then print
+// the first weights there:
 //
-// main.c:show_where_parameters_are
+// behind/print.c:show_where_parameters_are
 //
-// Both devices copied the same initial values. The host has no copy for computing, so asking it for
-// the parameter is an error. (The program asks in a child process, a copy of itself, which ends
-// with the error.)
-
-static void ask_the_host(void *weight) { parameter_data(weight, host()); }
-
-static void show_where_parameters_are(Module *net) {
-    Device *devices[2];
-    Tensor *X[2], *y_hat[2];
-    open_devices(devices, 2);
-    for (int i = 0; i < 2; i++) {
-        begin_step(devices[i]);
-        X[i] = tensor_new(devices[i], 2, 1, 28, 28); // two images
-        tensor_fill(X[i], 1);
-    }
-    forward_all(net, X, 2, y_hat);
-
-    for (int i = 0; i < 2; i++) {
-        Tensor *all = flat_parameters(net, devices[i]).data;
-        Tensor *first = tensor_slice(all, 0, 1, (int[]){3});
-        tensor_print("first weights", first);
-        tensor_free(first);
-    }
-    int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
-    CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
-    printf("\n");
-    for (int i = 0; i < 2; i++) tensor_free(X[i]);
-}
-
+// Both devices copied the same initial values. The host does not compute, so it has no such copy,
+// and a child process of the program ended with an error when it asked for one.
+//
 // ## One wrapper
 //
 // A `DataParallel` is a network, its k devices, and the replicas of the parameters on them. A
@@ -80,10 +58,10 @@ static void show_where_parameters_are(Module *net) {
 // data_parallel.c:trainer_step
 //
 // The vector travels in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP).
-// Without buckets there are two choices. One exchange for each parameter means 76 exchanges, most
-// of them tiny. One exchange for all of them has to wait for the last gradient, whereas a bucket
-// can travel while the gradients of the next one are still being computed. Chapter 6 does that.
-// Here we wait, to keep the step simple.
+// With one exchange for each parameter, there would be 76, most of them tiny. With one exchange for
+// all parameters, nothing could be sent until the last gradient is computed. A bucket can travel
+// while the gradients of the next one are still being computed. Chapter 6 does that. Here we wait,
+// to keep the step simple.
 //
 // data_parallel.c:allreduce_in_buckets
 //
@@ -92,10 +70,10 @@ static void show_where_parameters_are(Module *net) {
 // ## Batch norm
 //
 // *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts from each
-// channel its mean over the minibatch and divides by the standard deviation. So the images of a
-// minibatch depend on each other here, and in no other layer. For evaluation, it keeps *running
-// statistics*. These are moving averages of the means and variances, and each training step moves
-// them a tenth of the way.
+// channel its mean over the minibatch and divides by the standard deviation. In all other layers,
+// an image's output depends on that image alone. Here it depends on the other images, too. For
+// evaluation, batch norm keeps *running statistics*: moving averages of the means and variances.
+// Each training step gives the new value a weight of 0.1 and the old average a weight of 0.9.
 //
 // With k devices there are two questions. Is the mean taken over the device's shard, or over all
 // shards? And which running statistics does the network evaluate with, if each device has seen
@@ -120,26 +98,32 @@ static void show_where_parameters_are(Module *net) {
 // $$m = \frac{1}{n} \sum_i n_i m_i \qquad v = \frac{1}{n} \sum_i n_i \left(v_i + (m_i -
 // m)^2\right)$$
 //
+// Take one channel, and two shards with the values 1, 3 and 5, 7. Their means are 2 and 6, and both
+// variances are 1. The merged mean is 4. The merged variance is 5: the mean of the variances, 1,
+// plus 4, because each mean is 2 away from 4. The mean of the variances alone would be 1, and that
+// is what `averaged` takes.
+//
 // common/tensor/batch_norm.c:sync_batch_norm
 //
 // `all_gather()` is one small exchange in each batch norm, and backward needs another one.
 // ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and in each of them all devices
-// wait. The other answers cost nothing in training. But they train as if the minibatch were as
-// small as a shard, which matters if a shard has only a few images.
+// wait. The other answers need no exchange in training. (DDP does send device 0's statistics in
+// each step. The result is the same as if it sent them once, before evaluation, because training
+// does not read them.) But they train as if the minibatch were as small as a shard, which matters
+// if a shard has only a few images.
 //
 // ## One device, then two
 //
 // d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
 // with 512 images and 0.2. So each GPU has the same number of images in a step as before, and an
 // epoch has half as many steps. Without a GPU, our program uses 16 and 32 images, and only part of
-// the data set. Each step compares the bytes that cross between the devices with the formulas of
-// chapter 2:
-//
-// main.c:step
-//
-// main.c:train
+// the data set. The loop over epochs and minibatches is chapter 4's. Each step compares the bytes
+// that cross between the devices with the formulas of chapter 2.
 //
 // main.c:train_on_one_and_on_two
+//
+// Ignore the measured seconds, because both devices share one computer's cores with whatever else
+// runs there. We come back to the modelled ones below.
 //
 // ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
@@ -186,7 +170,7 @@ static void end(Run *run) {
     data_iter_free(run->test_iter);
 }
 
-static void train(Run *run) {
+static void train_anew(Run *run) {
     Device *devices[MAX_DEVICES] = {NULL};
     int k = run->t.k;
     open_devices(devices, k);
@@ -197,50 +181,58 @@ static void train(Run *run) {
     end(run);
 }
 
-static Run new_run(int number, int k, int times) {
-    return (Run){.as = {number, times * nb.flags.batch_size, .bn = nb.bn},
+static Run run_on(int k, int batch_size, float lr) {
+    return (Run){.as = {nb.num_runs++, batch_size, .bn = nb.bn},
                  .t = {.flags = &nb.flags,
                        .animator = nb.animator,
                        .log = &nb.loss_log,
                        .k = k,
-                       .lr = (float)times * nb.flags.lr,
+                       .lr = lr,
                        .step = step,
                        .accuracy = accuracy,
                        .whole_epoch = save}};
 }
 
 // After --resume, a run that was over before is not trained again.
-static void train_or_recall(Run *run) {
+static void train(Run *run) {
     if (interrupted()) return;
     if (was_over(&nb.runs, run->as.number))
         recall_run(&nb.runs, &run->t);
     else
-        train(run);
+        train_anew(run);
+}
+
+static void print_both(const Run *one, const Run *two) {
+    if (interrupted() || nb.flags.steps == 0) return;
+    print_step_bytes(two);
+    if (!two->t.no_values)
+        book_result("test acc %.3f on 1 device and %.3f on 2", one->t.test_acc, two->t.test_acc);
 }
 
 static void train_on_one_and_on_two(void) {
-    Run one = new_run(0, 1, 1);
-    Run two = new_run(1, 2, 2); // twice the batch size and learning rate
-    train_or_recall(&one);
-    train_or_recall(&two);
-    if (interrupted() || nb.flags.steps == 0) return;
-    print_step_bytes(&two);
-    if (!two.t.no_values)
-        book_result("test acc %.3f on 1 device and %.3f on 2", one.t.test_acc, two.t.test_acc);
+    int batch_size = nb.flags.batch_size;
+    float lr = nb.flags.lr;
+    Run one = run_on(1, batch_size, lr);
+    Run two = run_on(2, 2 * batch_size, 2 * lr);
+    train(&one);
+    train(&two);
+    print_both(&one, &two);
 }
 
 // ## One change at a time
 //
-// The two runs differ in accuracy. Why? The second run has twice the batch size, twice the learning
-// rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with the
-// statistics of one device only. And d2l's second run does not start like its first. It gives the
-// same network to `train()` again, which draws new weights but leaves the biases and all of batch
-// norm as the first run left them.
+// The two runs ended with different accuracies. A single pair of trainings cannot tell whether that
+// means anything. And if it does, which change matters? The second run has twice the batch size,
+// twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would also
+// evaluate with the statistics of one device only. d2l's second run even starts with leftovers. It
+// trains the same network with new weights, but with the biases and all of batch norm as the first
+// run left them.
 //
-// `--experiment` trains in seven ways, each from ten seeds. Each way differs from another in one
-// thing. To be possible on a laptop, it uses a ResNet-18 with an eighth of the channels, images of
-// half the size, and 5 epochs of 4,096 images. The picture and the table below are not from this
-// page's run. They were recorded once, on two cores of an AMD EPYC, with
+// `--experiment` trains in seven ways, each from ten seeds. For each way, another one differs in a
+// single setting. To fit a laptop, it uses a ResNet-18 with an eighth of the channels, images of
+// half the size, and 5 epochs of 4,096 images. "d2l's first run" has 32 images in a minibatch and a
+// learning rate of 0.1 here (16 and 0.025 in the run above, 256 and 0.1 in the book). The picture
+// and the table were recorded once, on two cores of an AMD EPYC, with
 // `build/05_resnet18_concise --experiment --threads 1`.
 //
 // ![Each dot is one training, each diamond the mean of
@@ -252,19 +244,22 @@ static void train_on_one_and_on_two(void) {
 // end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it uses one device. If
 // you compare two single trainings, you can get almost any answer.
 //
-// So the table compares means of ten trainings, from the same seeds. In 95 of 100 such tables,
-// every true effect is within the +- of its row.
+// So the table compares trainings from the same seeds and takes the mean of the ten differences.
+// The first three rows compare with d2l's first run. "3 ways" is the mean of the last three rows of
+// the picture, with twice both and no leftovers. The fourth row compares the last of them with the
+// first. The fifth is not in the picture. It evaluates the trainings of "twice both on 2 devices"
+// again, with averaged statistics. The +- is Student's t over the ten differences, widened for five
+// rows (Bonferroni): in 95 of 100 such experiments, all five true effects are within it.
 //
 // behind/factors.c:show_recorded_experiment
 //
 // The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
 // device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
 // rounding is enough to send a training down another path. Twice the batch size alone, or twice the
-// learning rate alone, cannot be told from noise either. Both together can. The third row takes the
-// mean of the four ways that have both, which is less noisy, and says that they cost about 0.04.
-// The last row is the most precise, because it evaluates the same trainings twice. It clears
-// `rank0`. So nothing here speaks against the second device, but something does against what we
-// changed along with it.
+// learning rate alone, cannot be told from noise either. Both together can. They cost about 0.04.
+// The last row has the smallest +-, because it evaluates the same trainings twice. Averaged
+// statistics instead of device 0's change the accuracy by less than 0.01. So we see no loss from
+// the second device, but one from the larger minibatch and learning rate that came with it.
 //
 // We fell for the noise ourselves. In an earlier recording, with a version of the program that
 // rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
@@ -285,19 +280,29 @@ static void train_on_one_and_on_two(void) {
 // behind/modelled_steps.c:print_epochs_on_gpus
 //
 // The two copies take 0.33 ms together, which hardly shows beside 81 ms. Each further GPU gives the
-// star's hub more to do, so on eight GPUs the ring is slightly faster.
+// star's hub more to do, so on eight GPUs the ring is slightly faster. In the runs above, modelled
+// times fell less, from 1.04 s to 0.545 s. With 16 images for each device, a step is short, and the
+// exchange is a larger part of it.
 //
-// d2l reports 14.0 s per epoch on one GPU, which it does not name, and 9.1 s on two. Why do we need
-// 19.0? Loading is not the reason, because d2l's time includes it and ours does not. Our
-// convolutions are. Our GPU kernels write the windows of the images into a matrix and multiply that
-// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. For the last
-// column of the table, the model has the speed of a framework's kernels and launches. Then one A100
+// d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so we cannot
+// say exactly why our model takes 19.0 s. Loading is not the reason, because only d2l's time
+// includes it. One reason is known. Our GPU kernels write the windows of the images into a matrix
+// and multiply that matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix.
+// For the last column, the model has the speed of a framework's kernels and launches. Then one A100
 // takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
+
+static Prediction ask_about_two_gpus(void) {
+    return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
+                         "GPU in a step and the star allreduce. How many times as fast as one GPU "
+                         "are two?");
+}
+
+// ## On real GPUs
 //
-// And real GPUs? In 2026, d2l's authors trained this network by DDP, in TF32, with images of
-// 64 x 64 pixels, on four RTX 4090 that cannot access each other's memory [@d2lneu]. They measured
-// weak scaling with 256 images for each GPU, and *strong scaling* with 512 images in all.
+// In 2026, d2l's authors trained this network by DDP, in TF32, with images of 64 x 64 pixels, on
+// four RTX 4090 that cannot access each other's memory [@d2lneu]. They measured weak scaling with
+// 256 images for each GPU, and *strong scaling* with 512 images in all.
 //
 // | milliseconds per step     | 1 GPU |       2 GPUs |       4 GPUs |
 // |---------------------------|------:|-------------:|-------------:|
@@ -312,17 +317,11 @@ static void train_on_one_and_on_two(void) {
 // The model expects almost perfect scaling, and it is wrong. NCCL took 30.5 ms to sum 64 MiB on two
 // of these GPUs, where its formulas say 3.5 ms. Without access to each other's memory, its kernels
 // copy everything through the memory of the host. Backward hides little of that. Without loading, a
-// step took 132 ms with its exchange and 117 ms without. If you give the model NCCL's measured rate
-// and let nothing be hidden, it is within 7 % of the published times on four GPUs ([How true is the
-// clock?](../how_true.md)). Strong scaling loses more, because the exchange stays the same while
-// each GPU has less to compute. So before you buy a second GPU, find out how fast the first one can
-// reach it.
-
-static Prediction ask_about_two_gpus(void) {
-    return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
-                         "GPU in a step and the star allreduce. How many times as fast as one GPU "
-                         "are two?");
-}
+// step took 132 ms with its exchange and 117 ms without. We can give the model the rate that was
+// measured, and hide nothing of the exchange behind backward. Then its times for four GPUs are
+// within 7 % of the published ones ([How true is the clock?](../how_true.md)). Strong scaling loses
+// more, because the exchange stays the same while each GPU has less to compute. So before you buy a
+// second GPU, find out how fast the first one can reach it.
 
 // ## Summary
 //
@@ -431,8 +430,12 @@ int main(int argc, char *argv[]) {
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);
     if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
-    Run once = new_run(0, k, 1);
-    k == 0 ? tell_the_story(factors, modelled) : train(&once);
+    if (k == 0) {
+        tell_the_story(factors, modelled);
+    } else {
+        Run run = run_on(k, nb.flags.batch_size, nb.flags.lr);
+        train_anew(&run);
+    }
     close_notebook();
     return book_end();
 }

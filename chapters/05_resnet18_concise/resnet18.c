@@ -1,7 +1,5 @@
-// resnet18.c: the network; reads line for line like the book's. A *residual* block adds its input
-// to its output, so that many layers can be trained [@he2016]. ResNet-18 has eight blocks
-// of two convolutions each. In the comments, (n,64,28,28) is a shape: images, channels, height,
-// width.
+// resnet18.c: the network; reads line for line like the book's. In the comments, (n,64,28,28) is a
+// shape: images, channels, height, width.
 #include "resnet18.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// running_statistics.h: batch normalisation on k devices. By which mean and variance does a network
-// normalise its test images, if each device has seen other images in training?
+// running_statistics.h: batch normalization on k devices. By which mean and variance does a network
+// normalize its test images, if each device has seen other images in training?
 #ifndef RUNNING_STATISTICS_H
 #define RUNNING_STATISTICS_H
 

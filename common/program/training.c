@@ -96,7 +96,8 @@ static void print_result(const Training *t) {
         if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
         printf(" on %s", device_names(t->devices, t->k));
         if (t->modelled_sec_per_epoch > 0) // of a run before --resume it is not known
-            printf("; modelled on %s: %.3g", modelled_machine()->name, t->modelled_sec_per_epoch);
+            printf("; modelled on %s: %.3g sec/epoch", modelled_machine()->name,
+                   t->modelled_sec_per_epoch);
         putchar('\n');
     } else if (has_epochs) { // without values there is only the time on a machine
         printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,

@@ -1,9 +1,5 @@
 // behind.h: what the chapter's program needs beside its story: sizes of the runs, tables, and the
-// experiment.
-//
-// Before a run, call choose_size(); in each step, check_step_bytes(); after the runs,
-// print_step_bytes(). For times on GPUs, print_epochs_on_gpus(). For the experiment,
-// run_experiment(), or show_recorded_experiment() for the one whose figures are kept.
+// experiment. choose_size() comes before all else.
 #ifndef CHAPTER_05_BEHIND_H
 #define CHAPTER_05_BEHIND_H
 
@@ -20,6 +16,7 @@ typedef struct Notebook {
     Animator *animator;
     LossLog loss_log;
     Runs runs;
+    int num_runs; // so far
 } Notebook;
 
 // One of the program's runs.
@@ -32,7 +29,6 @@ typedef struct Run {
 } Run;
 
 // ---- print.c -----------------------------------------------------------------------------------
-
 // Sets the flags that were not given: d2l's run on a GPU or with --full, otherwise a smaller one;
 // the experiment's with --experiment. die_usage()s if --quick contradicts another flag.
 void choose_size(Notebook *nb);
@@ -41,16 +37,16 @@ void print_size(const Notebook *nb);
 // "training on [cpu:0]: batch size 16, lr 0.025"
 void print_training(const Run *run);
 void print_step_bytes(const Run *run);
+// Sends two images through the network on each of two devices, and prints its first weights there.
+void show_where_parameters_are(Module *net);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------
-
 // Prints what an epoch of d2l's training takes on 1, 2, 4 and 8 devices of --machine, with 256
 // images for each device in a step, and writes it as CSV. Returns how many times as fast 2 devices
 // are as 1 with the star; NAN if the machine has one device. Takes the network off its devices.
 double print_epochs_on_gpus(const Notebook *nb, const char *csv);
 
 // ---- factors.c ---------------------------------------------------------------------------------
-
 // --experiment: trains a small network in seven ways from ten seeds, writes each training's figures
 // as CSV, prints what single changes do, and draws the PNG. About ten minutes on one core.
 void run_experiment(const Flags *flags);

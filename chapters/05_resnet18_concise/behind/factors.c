@@ -28,8 +28,6 @@ static const Way ways[NUM_WAYS] = {
 enum { SEEDS = 10 };
 static double acc[NUM_WAYS][SEEDS], acc_averaged[NUM_WAYS][SEEDS];
 
-// ---- the trainings -----------------------------------------------------------------------------
-
 // d2l's train() gets the same net again and draws new weights for Linear and Conv2d only. Their
 // biases, and all of batch norm, stay as the first run left them. (Here the weights are those that
 // the first run began with.)
@@ -117,8 +115,6 @@ static void read_outcomes(const char *path) {
     if (!whole) die("run --experiment again", "%s: does not hold all trainings", path);
 }
 
-// ---- what they say -----------------------------------------------------------------------------
-
 // From one way to others (1 << way), in the mean; or, with `averaged`, from one evaluation to the
 // other.
 typedef struct Change {
@@ -126,12 +122,11 @@ typedef struct Change {
     int from, to;
     bool averaged;
 } Change;
-
-enum { TWICE = 1 << SECOND | 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES = 5 };
+enum { TWICE = 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES = 5 };
 static const Change changes[CHANGES] = {
     {"twice the batch size", FIRST, 1 << TWICE_BATCH, false},
     {"twice the learning rate", FIRST, 1 << TWICE_LR, false},
-    {"twice both (4 ways)", FIRST, TWICE, false},
+    {"twice both (3 ways)", FIRST, TWICE, false},
     {"a second device, sync", TWICE_BOTH, 1 << SYNCHRONISED, false},
     {"averaged for rank0", TWO_DEVICES, 1 << TWO_DEVICES, true},
 };
@@ -164,8 +159,6 @@ static void print_changes(void) {
     }
 }
 
-// ---- the experiment ----------------------------------------------------------------------------
-
 void run_experiment(const Flags *flags) {
     if (flags->backend == BACKEND_MODEL || flags->devices > 0)
         die_usage("leave the other one out", "--experiment takes 1 and 2 devices that compute; not "
@@ -184,7 +177,7 @@ void run_experiment(const Flags *flags) {
 void show_recorded_experiment(const char *png, bool table) {
     char *csv = plot_script("recorded/resnet18_factors.csv");
     read_outcomes(csv);
-    if (table) printf("\n--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
+    if (table) printf("--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
     if (table) print_changes();
     plot_draw(png, "resnet18_factors.gp", csv);
     free(csv);

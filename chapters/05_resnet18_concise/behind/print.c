@@ -1,10 +1,9 @@
-// print.c: how large the runs are, and what is printed of them.
+// print.c: how large the runs are, what is printed of them, and where the parameters are.
 #include "behind.h"
 
-#include "common/base/error.h"
+#include "common/book.h"
 #include "common/base/number.h"
 #include "common/model/modelled_clock.h"
-#include "common/program/say.h"
 
 // 0 images: all.
 typedef struct Size {
@@ -65,4 +64,24 @@ void print_training(const Run *run) {
 void print_step_bytes(const Run *run) {
     printf("Bytes: each step moved %s between the devices, as the formulas say\n",
            grouped(run->bytes_per_step).text);
+}
+
+static void ask_the_host(void *weight) { parameter_data(weight, host()); }
+
+void show_where_parameters_are(Module *net) {
+    Device *devices[2];
+    open_devices(devices, 2);
+    for (int i = 0; i < 2; i++) {
+        begin_step(devices[i]);
+        Tensor *X = tensor_new(devices[i], 2, 1, 28, 28), *y_hat; // two images
+        tensor_fill(X, 1);
+        forward_all(net, &X, 1, &y_hat);
+        Tensor *first = tensor_slice(flat_parameters(net, devices[i]).data, 0, 1, (int[]){3});
+        tensor_print("first weights", first);
+        tensor_free(first);
+        tensor_free(X);
+    }
+    int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
+    CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
+    printf("\n");
 }
