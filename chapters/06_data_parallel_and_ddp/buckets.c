@@ -9,7 +9,6 @@
 Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
                    size_t bytes) {
     Buckets b = {.num_params = num_params};
-    CHECK(num_params > 0, "a network has parameters");
     b.order = xmalloc(sizeof *order * (size_t)num_params);
     memcpy(b.order, order, sizeof *order * (size_t)num_params);
     b.first = xcalloc((size_t)num_params + 1, sizeof *b.first);

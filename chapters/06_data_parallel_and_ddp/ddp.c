@@ -12,9 +12,7 @@
 // ## A replica and buckets on each rank
 //
 // The gradients of a network are slices of one long vector, in the order of its parameters (nn.h).
-// A bucket holds the gradients of neighbours, so it is a slice of that vector, too. A gradient is
-// *in* its bucket as soon as it is computed, and nothing has to be copied. That is PyTorch's
-// `gradient_as_bucket_view=True`.
+// A bucket holds the gradients of neighbours, so it is a slice of that vector, too.
 
 static void make_buckets(Ddp *ddp) {
     Parameters all = parameters_of(ddp->net);
@@ -216,8 +214,8 @@ static void find_unused(Ddp *ddp) {
 static void check_all_came(const Ddp *ddp) {
     for (int a = 0; a < ddp->k * ddp->num_params; a++)
         if (!ddp->arrivals[a].final)
-            die("use it for the loss, or set .find_unused",
-                "the parameter %s got no gradient on rank %d: its bucket would wait forever",
+            die("its bucket would wait forever: use it for the loss, or set .find_unused",
+                "the parameter %s got no gradient on rank %d",
                 ddp->params[ddp->arrivals[a].param]->name, ddp->arrivals[a].rank);
 }
 
@@ -242,9 +240,8 @@ void ddp_no_sync(Ddp *ddp, bool on) { ddp->sync = !on; }
 
 // ## A step
 //
-// In PyTorch each rank takes the mean over its own rows, and DDP the mean over the ranks. With
-// equal shards that is the same, except for rounding. With unequal shards, ours is still the
-// gradient of the whole minibatch, and theirs weighs the rows of a small shard more.
+// With unequal shards, this is still the gradient of the whole minibatch. PyTorch's mean of means
+// weighs the rows of a small shard more.
 
 void ddp_update(Ddp *ddp, float lr, int batch_size) {
     trace_label("update");

@@ -30,7 +30,7 @@ void dp_free(Dp *dp) {
 typedef struct Flow {
     Tensor *X, *y; // the minibatch, on device 0
     int n;         // its rows
-    const Range *shards;
+    Range shards[MAX_DEVICES];
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES]; // on device i
     Tensor *Y[MAX_DEVICES],
         *dY[MAX_DEVICES];    // outputs (or losses) of device i, and their gradients
@@ -41,9 +41,8 @@ typedef struct Flow {
 //
 // Each device gets its rows of the minibatch. (Labels are needed where the loss is computed.)
 //
-// Then all devices get the parameters of device 0, because the last update was made there alone.
-// The buffers (running statistics) come from there, too. What the other devices' batch norms saw is
-// lost in each step.
+// Then all get the parameters and buffers (running statistics) of device 0. What the other devices'
+// batch norms saw is lost in each step.
 
 static void scatter(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++) {
@@ -130,7 +129,6 @@ static void compute_loss(Dp *dp, Flow *f) {
 // Each device gets the gradient of what it sent, and goes back from there. PyTorch has a thread for
 // each device here, so none waits until the host has launched the work of another one. (Forward is
 // Python, whose threads take turns.)
-
 static void scatter_gradients(Dp *dp, Flow *f) {
     for (int i = 0; i < dp->k; i++)
         f->dY[i] = rows_on(f->gathered->grad, rows_from(dp, f, i), dp->devices[i]);
@@ -168,11 +166,10 @@ static void reduce(Dp *dp) {
 
 // ## A step
 
-Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr) {
-    Range equal[MAX_DEVICES];
-    Flow f = {.n = X->shape[0], .shards = shards ? shards : equal};
+Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, float lr) {
+    Flow f = {.n = X->shape[0]};
     for (int i = 0; i < dp->k; i++) {
-        equal[i] = equal_range(f.n, dp->k, i);
+        f.shards[i] = equal_range(f.n, dp->k, i);
         begin_step(dp->devices[i]);
     }
     trace_label("load");

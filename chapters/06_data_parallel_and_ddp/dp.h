@@ -27,10 +27,10 @@ typedef struct Dp {
 Dp *dp_new(Module *net, Device *const devices[], int k, DpGathers gathers);
 void dp_free(Dp *dp);
 
-// One step on a minibatch, X (n,...) and y (n) on the host. `shards`: which rows each device gets;
-// NULL: as equal as can be. Returns the loss of the minibatch, summed over its rows, on device 0
-// (with DP_MEAN_LOSSES: n times the mean of the means). All is enqueued; the caller waits.
-Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, const Range *shards, float lr);
+// One step on a minibatch, X (n,...) and y (n) on the host, in shards as equal as can be. Returns
+// the loss of the minibatch, summed over its rows, on device 0 (with DP_MEAN_LOSSES: n times the
+// mean of the means). All is enqueued; the caller waits.
+Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, float lr);
 
 // The formula: bytes that device i sends and receives in a step on a minibatch of n rows, with
 // `row` floats in each row of X and `classes` in each row of the output, in equal shards.

@@ -30,8 +30,8 @@
 //         optimizer.step()
 // ```
 //
-// Nothing in the loop mentions other ranks. They meet inside `backward()`. This is what the two
-// wrappers do in each step:
+// `batch_size` is the number of rows of each rank. Nothing in the loop mentions other ranks. They
+// meet inside `backward()`. This is what the two wrappers do in each step:
 //
 // |                    | DP                        | DDP                           |
 // |:-------------------|:--------------------------|:------------------------------|
@@ -42,11 +42,10 @@
 // | exchanged          | after backward            | during backward               |
 // | update             | on device 0               | on each rank                  |
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
-// | processes          | one                       | one for each device           |
 //
 // (Running statistics are batch norm's, chapter 5. The `DataParallel` of chapter 5 is the book's
-// wrapper, not PyTorch's.) Here the ranks of DDP are devices of one program. In chapter 8 they are
-// processes.
+// wrapper, not PyTorch's.) This chapter's program plays all ranks of DDP by itself, each on one
+// device. In chapter 8, each rank is a process.
 //
 // ## A step of DataParallel
 //
@@ -62,59 +61,33 @@
 // update       0 alone
 // ```
 //
-// Only device 0 makes the update, so afterwards the other devices hold old parameters. In each step
-// they become new *replicas*:
+// Only device 0 updates its parameters. The other devices still have the old ones, so each step
+// begins by making them *replicas* of device 0 again:
 //
 // dp.c:replicate
 //
 // `broadcast()` sends pieces along a chain, as NCCL does. Device 1 passes a piece on to device 2
-// while it receives the next piece from device 0. The gradients come back along the same chain, and
-// each device adds its own:
+// while it receives the next piece from device 0, so the whole chain takes little longer than one
+// copy. `reduce()` sends the gradients back along the same chain, also in pieces. Each device adds
+// its own gradients to what it receives, and device 0 ends up with the sum. (Without NCCL, PyTorch
+// copies from device 0 to one device after another, and sums on device 0:
+// `torch/nn/parallel/comm.py`.)
 //
-// dp.c:reduce
-//
-// (Without NCCL, PyTorch copies from device 0 to one device after another, and sums on device 0.)
-// Nothing divides by k here, because device 0 computes the loss from all outputs. In the forward
-// and the backward pass, all devices work at the same time.
-//
-// ## What moves
-//
-// Let P be the size of all parameters in bytes. Along the chain, each device except the last sends
-// P bytes of parameters, and each device except the first sends P bytes of gradients. So a device
-// in the middle sends and receives 2P bytes per step. DDP sends no parameters. In a ring (chapter
-// 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. The table shows a step
-// of LeNet, whose P is 516,272, with 64 images on each device. The bytes are counted, and the
-// program stops if they are not what the formulas say.
-//
-// behind/tables.c:print_traffic
-//
-// With more than two devices, device 1 is in the middle of the chain. Device 0 also sends the
-// images and receives the outputs. Otherwise a device of DP moves little more than a rank of DDP,
-// so bytes alone do not make DDP faster. (Without NCCL, device 0 would send k-1 times P.)
-//
-// ## Who holds what
-//
-// With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
-// classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
-// a language model? Each image would have 10,000 outputs. The last layer would also have more
-// parameters, on every device.
-//
-// main.c:ask_about_memory
-//
-// behind/tables.c:print_memory
-//
-// All ranks of DDP need the same memory, and DP's device 0 needs the most. The usual remedy is to
-// compute the loss inside `forward`, so that only losses are gathered. Claim 6 below is about that.
+// Nothing divides by k here, because device 0 computes the loss from all outputs.
 //
 // ## A step in time
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
-// pass, and the same number of bytes of gradients have to come back before the update. In the
-// meantime no device computes. DDP exchanges only gradients. It puts them into *buckets*, which are
-// exchanged one after the other, most of them while the backward pass still computes others. The
-// modelled machine has eight RTX 4090 cards on PCIe. A copy from one card to another goes through
-// the host's memory, at 19.5 GB/s. (Real cards are slower while they send and receive at the same
-// time. The model leaves that out.)
+// pass, and as many bytes of gradients have to come back before the update. In the meantime no
+// device computes. DDP exchanges only gradients. It puts them into *buckets*, which are exchanged
+// one after the other, many of them while the backward pass still computes other gradients.
+//
+// We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
+// 13.9 ms. A copy from one card to another goes through the host's memory, at 19.5 GB/s, as
+// measured on a server with eight of these cards
+// (`common/model/machines/rtx4090-pcie.machine` names the source).
+// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie,
+// bucket_bytes=4194304] x1000 -->
 //
 // main.c:ask_about_time
 //
@@ -123,26 +96,40 @@
 // ![A step by DP, by DDP with one bucket, and by DDP with buckets of 4 MiB. A copy between two
 // devices is drawn in both lanes, because it occupies the links of
 // both.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
-// four modelled devices, milliseconds from left to right. DP has four lanes: parameters on all
-// devices, then forward and backward on all at the same time, then gradients on all. DDP has a
-// compute and a communication lane for each device: with one bucket, all communication lanes are
-// busy after backward; with small buckets, most of their bars are under backward. DP takes longest,
-// DDP with small buckets is shortest.")
+// four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
+// then gradients on all. DDP has a compute and a communication lane for each device: with one
+// bucket, all communication is after backward; with small buckets, most of it is under backward.")
 //
 // Device 0 computes for the same time in all three steps. With DP it waits the longest, because
 // both exchanges happen while no device computes. With DDP, each device has a second queue, for
 // communication, which the last two columns are about. With one bucket for all gradients, the
 // exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
-// the backward pass, and the step is hardly longer than its computation.
+// the backward pass.
+//
+// This is the ideal. In the model, a card that sends and receives at the same time is not slower.
+// On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate, ResNet-18's
+// gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below). So less than
+// half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
 // The backward pass begins with the last layer. So the gradients of the last layers are complete
-// long before the gradients of the first. The functions below follow a bucket from its first
-// gradient to the update, in the order in which they are called.
+// long before the gradients of the first. Here is a network of four layers, with two buckets:
+//
+// ```
+// compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
+//                                        |                         |            |
+// communicate                            | exchange 0 |            | exchange 1 |
+//                                        |                         |
+//                                bucket 0 is full          bucket 1 is full
+//                                (layers 4 and 3)          (layers 2 and 1)
+// ```
+//
+// The functions below follow a bucket from its first gradient to the update, in the order in which
+// they are called.
 //
 // *A gradient is final.* When DDP wraps the network, each parameter gets a hook. Autograd calls it
-// when the parameter's gradient is complete:
+// when the parameter's gradient is complete. (`Arrival` says which gradient of which rank it is.)
 //
 // ddp.c:hook_all
 //
@@ -152,9 +139,8 @@
 // ddp.c:mark_final
 //
 // An allreduce is a meeting, and all ranks must come to the same one. If rank 0 came with bucket 0
-// and rank 1 with bucket 1, two processes would wait for each other forever, or add up numbers that
-// do not belong together. So all ranks start the buckets in one order, even if a later one is full
-// first:
+// and rank 1 with bucket 1, two processes would wait for each other forever, or add up the wrong
+// numbers. So all ranks start the buckets in one order, even if a later one is full first:
 //
 // ddp.c:next_is_ready
 //
@@ -172,6 +158,11 @@
 // `gradient_as_bucket_view=True`. By default, PyTorch copies each gradient into its bucket, and the
 // sum back.
 //
+// Who divides? In PyTorch, each rank's loss is a mean over its own rows, and DDP divides the sum of
+// the gradients by k. This is the mean over all rows if every rank has as many rows. Here each rank
+// sums the losses of its rows, and the update divides once, by the rows of all ranks. Except for
+// rounding, both wrappers make the update of one device (`tests/test_ddp.c`).
+//
 // ## How large a bucket?
 //
 // This is PyTorch's rule. Here `order` goes from the last parameter to the first:
@@ -180,34 +171,63 @@
 //
 // A bucket is closed when it has *reached* its size, so it may be larger, and no gradient is cut in
 // two. By default the first bucket is closed at 1 MiB, so that something is sent soon, and the
-// others at 25 MiB. (In PyTorch's first step, all gradients are in one bucket. Then it fills the
-// buckets again, in the order in which the gradients arrived, unless you set
-// `find_unused_parameters`.)
+// others at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size for all buckets,
+// and so do our tables. (The first step of PyTorch uses one bucket for all gradients. After that
+// step, DDP makes new buckets, in the order in which the gradients arrived, unless you set
+// `find_unused_parameters`: `torch/csrc/distributed/c10d/reducer.cpp`.)
 //
 // Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
 // on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
-// this machine. Large buckets start late. The last bucket is always full only when the backward
-// pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
+// this machine (from the same source as the 19.5 GB/s). Large buckets start late. The last bucket
+// is always full only when the backward pass ends, so its exchange cannot be hidden. LeNet's
+// backward pass is short.
 //
 // main.c:ask_about_buckets
 //
 // behind/bucket_sizes.c:sweep_bucket_sizes
 //
-// "No exchange" is how long the step would be if the exchange took no time. For LeNet, two buckets
-// are best, but they do not save much. Four buckets cost more than they hide. ResNet-18's backward
-// pass is long enough for many exchanges, and all sizes up to 4 MiB are about equally good. One
-// bucket for all makes its step a quarter longer.
+// For LeNet, two buckets are best, but they do not save much. Four buckets cost more than they
+// hide. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
+// about equally good. One bucket for all makes its step a quarter longer.
 //
 // ![How much longer a step is than a step without any exchange. The best size is drawn
 // large.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
-// curve for GPUs on PCIe and one for a DGX A100. Sizes of buckets from 4 KiB to one bucket for all
-// on the horizontal axis; times as long as without exchange on the vertical one. LeNet on PCIe
-// falls, has its lowest point at 256 KiB, and rises again. ResNet-18 on PCIe is flat and close to 1
-// up to some MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+// curve for GPUs on PCIe and one for a DGX A100. Times as long as without exchange, over sizes of
+// buckets. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to 1 up to some
+// MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
 //
-// On the fast links of a DGX A100, the size hardly matters. PyTorch's authors measured ResNet-50 on
-// 32 GPUs with NCCL. There, a step was 38.0 % shorter with the exchange under backward than without
-// [@li2020].
+// On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
+// ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020].
+//
+// ## What moves
+//
+// Let P be the size of all parameters in bytes. In DP's chain, each device except the last sends P
+// bytes of parameters to the next device. Each device except the first sends P bytes of gradients
+// back. So a device in the middle sends 2P bytes per step, and receives as many. DDP sends no
+// parameters. In a ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of
+// gradients. The table shows a step of LeNet, whose P is 516,272, with 64 images on each device.
+// The bytes are counted, and the program stops if they are not what the formulas say.
+//
+// behind/tables.c:print_traffic
+//
+// With more than two devices, device 1 is in the middle of the chain. It sends 34 % more than a
+// rank of DDP on 4 devices, but only 15 % more on 8. Device 0 also sends the images and receives
+// the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0. LeNet's
+// 129,068 gradients cannot be cut into 8 equal parts, so the formula is 4 bytes off there.
+//
+// ## Who holds what
+//
+// With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
+// classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
+// a language model? Each image would have 10,000 outputs. The last layer would also have more
+// parameters, on every device.
+//
+// main.c:ask_about_memory
+//
+// behind/tables.c:print_memory
+//
+// The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
+// 6 below is about that.
 //
 // ## Its own images
 //
@@ -219,13 +239,13 @@
 // An allreduce needs all ranks, so all must make the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
 // *drops* (it leaves out the last ones). The third mode here is *exact* and takes each image once.
-// Then some ranks have one image more. Our sum over rows, divided once, allows that (chapter 3).
+// Then some ranks have one image more. Their gradients still count correctly, because we divide
+// once, by the rows of all ranks.
 //
 // behind/tables.c:print_samplers
 //
-// In training, one image more or less does not matter. But a test accuracy should count each image
-// once. The last column shows how many images three ranks count in a test set of 10,000. With
-// padding, two images count twice.
+// A test accuracy should count each image once. The last column shows how many images three ranks
+// count in a test set of 10,000. With padding, two images count twice.
 //
 // ## Six claims
 //
@@ -241,18 +261,29 @@
 //
 // behind/claims.c:print_claims
 //
-// Claim 2 confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
-// Gradients by activations, which go from layer to layer, stay on their rank. The table compares
-// what arrives at the images of two ranks, after all layers of LeNet. Claim 4 is about ResNet-18.
-// The buffers are rank 0's running statistics, which go to all ranks in each step. Claims 5 and 6
-// are about memory with 10,000 classes, as above. In claim 6, device 0 also has three quarters of
-// the rows. The mean of two mean losses then counts each row on the other device three times as
-// much. The percentage is the largest error, relative to the largest number in the update.
+// Times, bytes and memory are those of four devices with 64 images on each. The reasons:
+//
+// 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 compute gradients at the same time.
+// 2. The claim confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
+//    Gradients by activations, which go from layer to layer, stay on their rank. The table compares
+//    the gradients that arrive at the pixels of two ranks, after all layers of LeNet. Pixels whose
+//    gradient is zero on both ranks are left out.
+// 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
+// 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
+//    rank 0 copies them to each of the others. (PyTorch broadcasts them by NCCL.)
+// 5. This is LeNet with 10,000 classes, as above.
+// 6. It does save the memory. But let the last minibatch have three rows, so that device 0 gets two
+//    of them and device 1 gets one. The mean of the two mean losses then counts the row on device 1
+//    twice as much as each of the others. The percentage is the largest error, relative to the
+//    largest number in the gradient.
 //
 // ## Five mistakes
 //
 // Each is made on purpose, in `mistakes.c`. The first three end the program, so they are made in a
-// child process. `ddp.c` checks each bucket before its exchange:
+// child process. `ddp.c` checks each bucket before its exchange. The fifth divides as PyTorch's DDP
+// does, and then as ours does:
+//
+// mistakes.c:divide_twice
 //
 // mistakes.c:make_mistakes
 //
@@ -263,12 +294,10 @@
 // ## Summary
 //
 // - In each step, DP sends all parameters from device 0 and all gradients back to it, while no
-// device
-//   computes.
+//   device computes.
 // - DDP sends no parameters after its start. All ranks get the same sums and make the same updates.
-// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks, and
-//   the backward pass continues. Only the last bucket cannot be hidden.
-// - Each exchange has a fixed cost. Only a long backward pass hides many of them.
+// - The exchange of a bucket starts when its last gradient is final, in one order on all ranks.
+//   Only the last bucket cannot be hidden, but each exchange has a fixed cost.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right for equal shards only.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -280,13 +309,11 @@
 // 2. In DP's timeline, why do the devices begin their forward pass at slightly different times, but
 //    their backward pass together?
 // 3. Bucket 1 may be full before bucket 0. Why does it wait? What would happen on two ranks that
-// are
-//    processes?
+//    are processes?
 // 4. On GPUs on PCIe, the best buckets save more of ResNet-18's step than of LeNet's. What makes
-// the
-//    difference?
-// 5. Two shards have 15 rows and 1 row, and the loss is a mean of means inside `forward`. How many
-//    times as much does the row on the second device count as a row on the first?
+//    the difference?
+// 5. Suppose two shards have 15 rows and 1 row, and the loss is a mean of means inside `forward`.
+//    How many times as much does the row on the second device count as a row on the first?
 // 6. Which of the six claims are false, and how would the wrapper have to work for them to be true?
 
 // ## Exercises
@@ -296,11 +323,10 @@
 // 1. Write PyTorch's bucket rule, and predict from it how long backward takes with the exchange
 //    under it. Which size is best, and when is the prediction wrong?
 // 2. Let each stage of chapter 1's pipeline go backward as soon as it can: one forward, one
-//    backward (1F1B). How do the memory and the bubble change, and what happens over slow links?
-// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help,
-//    and what does the step wait for then?
+//    backward (1F1B). How do memory and bubble change, and what happens over slow links?
+// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
 // 4. Go through a minibatch in m parts and exchange once (PyTorch's `no_sync`). When are the bits
-//    the same as with the whole minibatch, and how does batch norm change?
+//    the same as with the whole minibatch?
 
 // ## The program
 
@@ -309,8 +335,8 @@ enum { ROWS = 64 }; // of each device in the modelled parts
 static Prediction ask_about_memory(int k) {
     if (k != 4) return (Prediction){0};
     return predict_first("LeNet with 10,000 classes is trained by DataParallel on 4 devices, with "
-                         "64 images on each. How many times as much memory as device 1 does "
-                         "device 0 need?");
+                         "64 images on each. Device 0 needs more memory than device 1. How "
+                         "many times as much?");
 }
 
 static Prediction ask_about_time(void) {
@@ -337,10 +363,10 @@ static void compare_times(int k) {
 static void tell(int k, DataIter *batches) {
     Tensor *X, *y;
     data_iter_first(batches, &X, &y);
+    compare_times(k);
     print_traffic(ROWS);
     Prediction memory = ask_about_memory(k);
     predict_compare(memory, print_memory(k, ROWS), "times as much");
-    compare_times(k);
     print_samplers();
     print_claims(k, ROWS, X, y);
     printf("\n");

@@ -5,10 +5,8 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "sampler.h"
 
-// ## Mistakes that end the program
-//
-// Each is made in a child process, on two devices without values. Which gradients are final, and in
-// which order, is known without computing them.
+// The first three are each made in a child process, on two devices without values. Which gradients
+// are final, and in which order, is known without computing them.
 
 typedef struct Step {
     Ddp *ddp;
@@ -35,7 +33,7 @@ static Step begin_in_child(void) {
     return begin_on(devices, 2, &X, &y, (DdpOptions){.bucket_bytes = 4 << 10});
 }
 
-static void go(Step *s, int divisor) { ddp_step(s->ddp, s->X, s->y, 1, divisor, s->losses); }
+static void go(Step *s) { ddp_step(s->ddp, s->X, s->y, 1, 8, s->losses); }
 
 // On rank 1, autograd's hook is called twice for the first gradient of bucket 0. So the bucket
 // seems full when its last gradient is not final.
@@ -52,18 +50,17 @@ static void count_twice(void *unused) {
     Tensor *t = parameter_data(find_parameter(s.ddp->net, "9.bias"), s.ddp->devices[1]);
     ddps_hook = t->grad_final;
     when_grad_is_final(t, call_twice, t->grad_final_context);
-    go(&s, 8);
+    go(&s);
 }
 
 // Rank 1 comes to the first meeting with bucket 1, because that happened to be ready first there.
 static void send_in_own_order(void *unused) {
     (void)unused;
     Step s = begin_in_child();
-    RankBucket *buckets = s.ddp->ranks[1];
-    Tensor *first = buckets[0].grads;
+    RankBucket *buckets = s.ddp->ranks[1], first = buckets[0];
     buckets[0].grads = buckets[1].grads;
-    buckets[1].grads = first;
-    go(&s, 8);
+    buckets[1].grads = first.grads;
+    go(&s);
 }
 
 // The loss is computed from the first layer alone, so the other parameters get no gradient.
@@ -84,8 +81,6 @@ static void show_child(const char *mistake, void (*make)(void *)) {
     CHECK(try_in_child(make, NULL) == EXIT_FAILURE, "a planted mistake must be noticed");
 }
 
-// ## Mistakes that nothing ends
-
 // The share of rank 0's places that hold the same image in two epochs.
 static double same_places(bool told) {
     enum { PLACES = 512 };
@@ -100,15 +95,19 @@ static double same_places(bool told) {
 
 static void forget_set_epoch(void) {
     double forgotten = same_places(false), told = same_places(true);
-    printf(
-        "  4. sampler_set_epoch() is forgotten: %.1f %% of two epochs' orders are the same; with "
-        "it, %.1f %%\n",
-        100 * forgotten, 100 * told);
+    printf("  4. sampler_set_epoch() is forgotten:\n%.1f %% of two epochs' orders are the same; "
+           "with it, %.1f %%\n",
+           100 * forgotten, 100 * told);
     CHECK(forgotten == 1 && told < 0.05, "an order is known again");
 }
 
-// How long a step's update is if the sum is divided by `divisor` rows.
-static double update_length(const Tensor *X, const Tensor *y, int k, int divisor) {
+static void divide_twice(Step *s, int rows) { // rows: of all ranks
+    int divisor = s->ddp->k * rows;           // wrong: rows alone would be right
+    ddp_step(s->ddp, s->X, s->y, 1, divisor, s->losses);
+}
+
+// How long a step's update is. (On one device, dividing by k changes nothing.)
+static double update_length(const Tensor *X, const Tensor *y, int k) {
     Device *devices[3];
     double squares = 0;
     open_devices(devices, k);
@@ -116,7 +115,7 @@ static double update_length(const Tensor *X, const Tensor *y, int k, int divisor
     Module *net = s.ddp->net;
     Tensor *params = flat_parameters(net, devices[0]).data;
     float *before = tensor_values(params);
-    go(&s, divisor);
+    divide_twice(&s, X->shape[0]);
     float *after = tensor_values(params);
     for (size_t i = 0; i < numel(params); i++)
         squares += pow((double)after[i] - (double)before[i], 2);
@@ -127,18 +126,15 @@ static double update_length(const Tensor *X, const Tensor *y, int k, int divisor
     return sqrt(squares);
 }
 
-// Each rank divides its gradients by k, as PyTorch's DDP does, and then the update divides by the
-// rows of all ranks, as ours does.
-static void divide_twice(DataIter *batches) {
+static void compare_updates(DataIter *batches) {
     Tensor *X, *y;
     data_iter_first(batches, &X, &y);
-    int rows = X->shape[0];
-    double right = update_length(X, y, 1, rows);
-    double two = update_length(X, y, 2, 2 * rows), three = update_length(X, y, 3, 3 * rows);
-    printf("  5. Divided by k, then by all rows: the update is %.3f times as long on 2 devices, "
-           "%.3f on 3\n",
-           two / right, three / right);
-    CHECK(fabs(two / right - 0.5) < 1e-3, "1/k gives it away");
+    double right = update_length(X, y, 1);
+    double two = update_length(X, y, 2) / right, three = update_length(X, y, 3) / right;
+    printf("  5. The sum is divided by k, then by all rows:\nthe update is %.3f times as long on 2 "
+           "devices, %.3f times on 3\n",
+           two, three);
+    CHECK(fabs(two - 0.5) < 1e-3, "1/k gives it away");
 }
 
 void make_mistakes(DataIter *batches) {
@@ -146,5 +142,5 @@ void make_mistakes(DataIter *batches) {
     show_child("2. Rank 1 comes to the first exchange with bucket 1:", send_in_own_order);
     show_child("3. A step uses the first layer only:", leave_unused);
     forget_set_epoch();
-    if (has_values(try_gpu(0))) divide_twice(batches);
+    if (has_values(try_gpu(0))) compare_updates(batches);
 }

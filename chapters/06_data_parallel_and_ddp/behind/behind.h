@@ -13,7 +13,6 @@
 // one_step.c: a recorded step of DP or DDP on modelled devices.
 enum { MOST_RECORDED = 64 }; // devices
 
-// Which step.
 typedef struct Setup {
     bool is_ddp;
     const NetworkKind *network;
@@ -47,17 +46,12 @@ typedef struct Exchange {
 } Exchange;
 Exchange exchange_of(const StepRecord *r);
 
-// tables.c: a table of the bytes that a device of DP and a rank of DDP send and receive in a step
-// of LeNet, on 2, 4 and 8 devices.
+// tables.c: the bytes that a device of DP and a rank of DDP send and receive in a step of LeNet;
+// the memory that each needs, with 10 classes and with 10,000 (returns by what factor device 0 of
+// DP needs more than another device with 10,000); the images that ranks get in each mode of the
+// sampler.
 void print_traffic(int rows);
-
-// tables.c: a table of the memory of device 0 of DP, of another device of DP and of a rank of DDP,
-// with 10 classes and with 10,000. Returns how many times as much memory as another device device 0
-// of DP needs with 10,000.
 double print_memory(int k, int rows);
-
-// tables.c: a table of the images that 4 ranks get of 10, in each mode of the sampler, and how many
-// of 10,000 test images 3 ranks count.
 void print_samplers(void);
 
 // timelines.c: a step of ResNet-18 by DP, by DDP with one bucket, and by DDP with buckets of

@@ -29,7 +29,7 @@ static void step(const Stepper *s) {
     const Tensor X = {.ndim = 4, .shape = {rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {rows}, .device = host()};
     if (s->dp)
-        dp_step(s->dp, &X, &y, NULL, 0);
+        dp_step(s->dp, &X, &y, 0);
     else
         step_by_ddp(s->ddp, &X, &y);
 }

@@ -14,9 +14,10 @@ static void record_both(int classes, int k, int rows, StepRecord *both[2]) {
 void print_traffic(int rows) {
     printf("\n");
     StepRecord *both[2];
-    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("DP: 0 sends"), WHOLE("receives", .width = 9),
-                    WHOLE("1 sends", .width = 9), WHOLE("receives", .width = 9),
-                    WHOLE("DDP: a rank sends"), WHOLE("receives", .width = 9));
+    Table t =
+        TABLE(NULL, WHOLE("devices"), WHOLE("DP: device 0 sends"), WHOLE("receives", .width = 9),
+              WHOLE("device 1 sends"), WHOLE("receives", .width = 9), WHOLE("DDP: a rank sends"),
+              WHOLE("receives", .width = 9));
     for (int k = 2; k <= 8; k *= 2) {
         if (!book_can_use_devices(k)) continue;
         record_both(10, k, rows, both);
