@@ -256,11 +256,9 @@ static bool train(void) {
 // - **Square root.** The mean gradient of k times as many images varies $1/\sqrt{k}$ as much. With
 //   $\sqrt{k}$ times the rate, updates vary as before [@krizhevsky2014; @hoffer2017].
 // - **Linear.** One update with k times the images and k times the rate goes where k updates would
-// have
-//   gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
+//   have gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
 // - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
-// raise
-//   it with each update [@goyal2017], here during the first quarter of the training.
+//   raise it with each update [@goyal2017], here during the first quarter of the training.
 //
 // lr_rules.c:rule_lr
 //
@@ -278,12 +276,13 @@ static bool train(void) {
 // two linear rules are highest and the line without a rule is lowest; at 1,024 images the linear
 // rule is highest, and the line without a rule is far below.")
 //
-// The larger the minibatch, the more accuracy is lost, because there are fewer updates. The linear
-// rule loses least, but it does not make up for everything: even with 256 images, its best seed
-// stays below the worst one with 64. Warm-up does not help here. It spends a quarter of the few
-// updates at smaller rates, and it was invented for rates so large that training fails at the
-// start. A rule carries a rate over to another minibatch. It does not find a good one. And all of
-// this is about plain gradient descent (exercise 4 asks about Adam).
+// The larger the minibatch, the more accuracy is lost, because there are fewer updates. With 256
+// images, the two linear rules lose least, and with 1,024 the plain one. But they do not make up
+// for everything: even with 256 images, their best seed stays below the worst one with 64. Warm-up
+// does not help here. It spends a quarter of the few updates at smaller rates, and it was invented
+// for rates so large that training fails at the beginning. A rule carries a rate over to another
+// minibatch. It does not find a good one. And all of this is about plain gradient descent (exercise
+// 4 asks about Adam).
 
 // ## The same on one rank
 //
@@ -316,11 +315,11 @@ static Prediction ask_about_one_rank(void) {
 // behind/tables.c:show_scaling
 //
 // From 16 GPUs to 512, little is lost, except by VGG-16, which has the most gradients to send for
-// the time that it computes. One modelled ring over 512 GPUs comes near these numbers if it sends
-// messages of 64 MiB. But Horovod sent every 5 ms what was ready, and then the model keeps only 46,
-// 37 and 60 %, because each message passes 1,022 steps one after another. So the model does not
-// explain why Horovod was faster: its messages were fewer, or NCCL's steps shorter ([How true is
-// the clock?](../how_true.md#up-to-512-gpus)).
+// the time that it computes. One modelled ring over 512 GPUs is 2 to 15 points above these numbers
+// if it sends messages of 64 MiB. But Horovod sent every 5 ms what was ready, and then the model
+// keeps only 46, 37 and 60 %, because each message passes 1,022 steps one after another. So the
+// model does not explain why Horovod was faster: its messages were fewer, or NCCL's steps shorter
+// ([How true is the clock?](../how_true.md#up-to-512-gpus)).
 // <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100
 // -->
 // <!-- figure: 37 = run-08 --machine p100-25gbe: efficiency[network=ResNet-101, sent=5 ms] x100 -->
@@ -329,32 +328,27 @@ static Prediction ask_about_one_rank(void) {
 // ## Summary
 //
 // - A rank is a process that knows its number and the number of ranks. Ranks share only messages,
-// and
-//   all of them must call the same collectives in the same order.
+//   and all of them must call the same collectives in the same order.
 // - Horovod's five steps: find the others, pin the device, scale the learning rate, sum the
-// gradients,
-//   start with the same parameters. You also need different images for each rank and one end for
-//   all.
+//   gradients, start with the same parameters. You also need different images for each rank and
+//   one end for all.
 // - Buckets and fusion send nearly the same bytes in fewer messages. Adding up inside each host
-// first
-//   halves what crosses between two hosts with two ranks each.
+//   first halves what crosses between two hosts with two ranks each.
 // - A hang can be named if a second thread looks at the clock.
 // - Larger minibatches make fewer updates. Raising the learning rate in proportion makes up for
-// most of
-//   the accuracy that is lost, but not for all of it.
+//   most of the accuracy that is lost, but not for all of it.
 //
 // ## Questions
 //
 // 1. Each rank makes the parameters from the same seed, so they are equal anyway. Why does rank 0
 //    send its own to all?
 // 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
-// and
-//    what would happen if each rank simply went through its own images?
-// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
-//    the same bits in every run, and why not with the ring?
+//    and what would happen if each rank simply went through its own images?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still
+//    have the same bits in every run, and why not with the ring?
 // 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an
-// allreduce
-//    of N bytes by one ring over all eight ranks? How many if the hosts add up inside first?
+//    allreduce of N bytes by one ring over all eight ranks? How many if the hosts add up inside
+//    first?
 // 5. A debugger stops a rank for two minutes, then it continues. What do the others do, with
 //    `--timeout 60` and with `--timeout 300`?
 // 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
@@ -365,14 +359,11 @@ static Prediction ask_about_one_rank(void) {
 // as `make exercise-08-1`. They start their ranks themselves.
 //
 // 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`.
-// The
-//    check counts its messages and compares its sums with chapter 2's bits.
+//    The check counts its messages and compares its sums with chapter 2's bits.
 // 2. Find the hang. In four functions, ranks do not call the same collectives in the same order.
-// Who
-//    waits where, how does the watch tell you, and which one does it not notice?
+//    Who waits where, how does the watch tell you, and which one does it not notice?
 // 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
-// and
-//    compute the best size for two ranks here and for 512 on Horovod's machines.
+//    and compute the best size for two ranks here and for 512 on Horovod's machines.
 // 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
 
 // ## The program
