@@ -19,18 +19,17 @@ static Notebook nb = {.bn = "averaged"};
 //
 // resnet18.c:resnet_block
 //
-// The book (*Dive into Deep Learning*, d2l for short, "Concise Implementation for Multiple GPUs")
-// changed the first layer and left out the pooling after it, because its images are small. The
-// network has 11.2 million parameters, 87 times as many as LeNet, and it computes much more for
-// each of them. So the exchange of gradients should matter less.
+// The book (d2l for short) changed the first layer and left out the pooling after it, because its
+// images are small. The network has 11.2 million parameters, 87 times as many as LeNet, and it
+// computes much more for each of them. So the exchange of gradients should matter less.
 //
 // ## Where the parameters are
 //
 // `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
 // copy of all parameters when the first data arrives there.
 //
-// On each device there are three long vectors: the parameters, their gradients, and *buffers*,
-// which batch norm needs. A parameter `p` knows its initial values (`start`) and where its part of
+// On each device there are three long vectors: the parameters, their gradients, and *buffers* for
+// batch norm (see below). A parameter `p` knows its initial values (`start`) and where its part of
 // the vector begins (`first`). `tensor_slice()` returns a tensor in this part of the vector's
 // memory. So all 76 gradients can be exchanged as one vector.
 //
@@ -41,8 +40,8 @@ static Notebook nb = {.bn = "averaged"};
 //
 // behind/print.c:show_where_parameters_are
 //
-// Both devices copied the same initial values. The host does not compute, so it has no such copy,
-// and a child process of the program ended with an error when it asked for one.
+// Both devices copied the same initial values. The host has no such copy, so a child process that
+// asked for one ended with an error.
 //
 // ## One wrapper
 //
@@ -52,28 +51,27 @@ static Notebook nb = {.bn = "averaged"};
 //
 // data_parallel.c:train_step_as
 //
-// The last call is what PyTorch's optimizers and MXNet's trainers call `step()`. It exchanges all
-// gradients as one vector and then updates each replica.
+// The last call is like `step()` of PyTorch's optimizers. It exchanges all gradients as one vector
+// and then updates each replica.
 //
 // data_parallel.c:trainer_step
 //
-// The vector travels in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP).
-// With one exchange for each parameter, there would be 76, most of them tiny. With one exchange for
-// all parameters, nothing could be sent until the last gradient is computed. A bucket can travel
-// while the gradients of the next one are still being computed. Chapter 6 does that. Here we wait,
-// to keep the step simple.
+// The vector travels in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP). With
+// one exchange for each parameter there would be 76, most of them tiny. A single one could not
+// begin before the last gradient is computed. A bucket can travel while the gradients of the next
+// one are still being computed, as in chapter 6. Here we wait, to keep the step simple.
 //
 // data_parallel.c:allreduce_in_buckets
 //
-// This is all that k devices need, for any network made of modules, with one exception.
+// This is all that k devices need, with one exception.
 //
 // ## Batch norm
 //
-// *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts from each
-// channel its mean over the minibatch and divides by the standard deviation. In all other layers,
-// an image's output depends on that image alone. Here it depends on the other images, too. For
-// evaluation, batch norm keeps *running statistics*: moving averages of the means and variances.
-// Each training step gives the new value a weight of 0.1 and the old average a weight of 0.9.
+// *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts from each channel
+// its mean over the minibatch and divides by the standard deviation. In no other layer does the
+// output for one image depend on the others. For evaluation, batch norm keeps *running statistics*:
+// moving averages of the means and variances. Each training step gives the new value a weight of
+// 0.1 and the old average a weight of 0.9.
 //
 // With k devices there are two questions. Is the mean taken over the device's shard, or over all
 // shards? And which running statistics does the network evaluate with, if each device has seen
@@ -99,18 +97,17 @@ static Notebook nb = {.bn = "averaged"};
 // m)^2\right)$$
 //
 // Take one channel, and two shards with the values 1, 3 and 5, 7. Their means are 2 and 6, and both
-// variances are 1. The merged mean is 4. The merged variance is 5: the mean of the variances, 1,
-// plus 4, because each mean is 2 away from 4. The mean of the variances alone would be 1, and that
-// is what `averaged` takes.
+// variances are 1. The merged mean is 4, and the merged variance is 1 + 4 = 5, because each mean is
+// 2 away from 4. `averaged` would take the mean of the variances, 1.
 //
 // common/tensor/batch_norm.c:sync_batch_norm
 //
 // `all_gather()` is one small exchange in each batch norm, and backward needs another one.
 // ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and in each of them all devices
-// wait. The other answers need no exchange in training. (DDP does send device 0's statistics in
-// each step. The result is the same as if it sent them once, before evaluation, because training
-// does not read them.) But they train as if the minibatch were as small as a shard, which matters
-// if a shard has only a few images.
+// wait. The other answers need no exchange in training. (DDP sends device 0's statistics in each
+// step. Because training does not read them, sending them once before evaluation has the same
+// result.) But they train as if the minibatch were as small as a shard, which matters if a shard
+// has only a few images.
 //
 // ## One device, then two
 //
@@ -123,7 +120,7 @@ static Notebook nb = {.bn = "averaged"};
 // main.c:train_on_one_and_on_two
 //
 // Ignore the measured seconds, because both devices share one computer's cores with whatever else
-// runs there. We come back to the modelled ones below.
+// runs there.
 //
 // ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
@@ -221,58 +218,55 @@ static void train_on_one_and_on_two(void) {
 
 // ## One change at a time
 //
-// The two runs ended with different accuracies. A single pair of trainings cannot tell whether that
-// means anything. And if it does, which change matters? The second run has twice the batch size,
-// twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would also
-// evaluate with the statistics of one device only. d2l's second run even starts with leftovers. It
-// trains the same network with new weights, but with the biases and all of batch norm as the first
-// run left them.
+// The two runs ended with different accuracies. One pair of trainings cannot tell whether that
+// means anything. If it does, which change matters? The second run has twice the batch size, twice
+// the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would also evaluate with
+// the statistics of one device only. d2l's second run even starts with *leftovers*: new weights,
+// but the biases and all of batch norm as the first run left them.
 //
 // `--experiment` trains in seven ways, each from ten seeds. For each way, another one differs in a
 // single setting. To fit a laptop, it uses a ResNet-18 with an eighth of the channels, images of
 // half the size, and 5 epochs of 4,096 images. "d2l's first run" has 32 images in a minibatch and a
 // learning rate of 0.1 here (16 and 0.025 in the run above, 256 and 0.1 in the book). The picture
-// and the table were recorded once, on two cores of an AMD EPYC, with
-// `build/05_resnet18_concise --experiment --threads 1`.
+// and the table were recorded once, with `--experiment --threads 1`, on two cores of an AMD EPYC.
 //
 // ![Each dot is one training, each diamond the mean of
 // ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
 // with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap. The
 // means of the four ways with twice both are left of the first one.")
 //
-// Look at the widths first. The dots in a row differ in nothing but the seed. d2l's first run can
-// end with 0.675 or with 0.779. The widest row goes from 0.552 to 0.757, and it uses one device. If
-// you compare two single trainings, you can get almost any answer.
+// Look at the widths first. Within a row, only the seed differs. d2l's first run can end with 0.675
+// or with 0.779. The widest row goes from 0.552 to 0.757, and it uses one device. If you compare
+// two single trainings, you can get almost any answer.
 //
 // So the table compares trainings from the same seeds and takes the mean of the ten differences.
 // The first three rows compare with d2l's first run. "3 ways" is the mean of the last three rows of
 // the picture, with twice both and no leftovers. The fourth row compares the last of them with the
-// first. The fifth is not in the picture. It evaluates the trainings of "twice both on 2 devices"
-// again, with averaged statistics. The +- is Student's t over the ten differences, widened for five
-// rows (Bonferroni): in 95 of 100 such experiments, all five true effects are within it.
+// first. The fifth, which is not in the picture, evaluates "twice both on 2 devices" again, with
+// averaged statistics. The +- is Student's t over the ten differences, widened for five rows
+// (Bonferroni): in 95 of 100 such experiments, all five true effects are within it.
 //
 // behind/factors.c:show_recorded_experiment
 //
 // The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
 // device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
-// rounding is enough to send a training down another path. Twice the batch size alone, or twice the
-// learning rate alone, cannot be told from noise either. Both together can. They cost about 0.04.
+// rounding is enough to send a training down another path. Twice the batch size or twice the
+// learning rate alone cannot be told from noise either. Both together can. They cost about 0.04.
 // The last row has the smallest +-, because it evaluates the same trainings twice. Averaged
 // statistics instead of device 0's change the accuracy by less than 0.01. So we see no loss from
 // the second device, but one from the larger minibatch and learning rate that came with it.
 //
 // We fell for the noise ourselves. In an earlier recording, with a version of the program that
 // rounds differently, the first five seeds said that twice both costs 0.058 ± 0.019. The next five
-// said 0.019 ± 0.061. And this is a small network, trained for a short time. The experiment shows
-// what such changes can do, and not what they do in ten epochs on all of the data.
+// said 0.019 ± 0.061. And a small network, trained for a short time, cannot tell what these changes
+// do in ten epochs on all images.
 //
 // ## On GPUs
 //
-// How much faster is training on more GPUs? Again, times are modelled for a DGX with eight A100
-// (chapter 2). Each GPU gets 256 images per step, so the minibatch grows with the number of GPUs
-// (*weak scaling*, chapter 4). On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes
-// about 81 ms. On two GPUs with the star, 44.7 MB of gradients go to GPU 0 and 44.7 MB come back.
-// NVLink carries 274 GB/s in each direction.
+// Again, times are modelled for a DGX with eight A100 (chapter 2). Each GPU gets 256 images per
+// step, so the minibatch grows with the number of GPUs (*weak scaling*, chapter 4). On one GPU, an
+// epoch of 235 steps takes 19.0 s, so a step takes about 81 ms. On two GPUs with the star, 44.7 MB
+// of gradients go to GPU 0 and come back. NVLink carries 274 GB/s in each direction.
 // <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
 //
 // main.c:ask_about_two_gpus
@@ -286,10 +280,9 @@ static void train_on_one_and_on_two(void) {
 //
 // d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so we cannot
 // say exactly why our model takes 19.0 s. Loading is not the reason, because only d2l's time
-// includes it. One reason is known. Our GPU kernels write the windows of the images into a matrix
-// and multiply that matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix.
-// For the last column, the model has the speed of a framework's kernels and launches. Then one A100
-// takes 12.8 s.
+// includes it. But our GPU kernels write the windows of the images into a matrix and multiply that
+// matrix in float32. PyTorch calls cuDNN, whose kernels do not need that matrix. For the last
+// column, the model has the speed of a framework's kernels and launches. Then an A100 takes 12.8 s.
 // <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
 
 static Prediction ask_about_two_gpus(void) {
@@ -317,16 +310,15 @@ static Prediction ask_about_two_gpus(void) {
 // The model expects almost perfect scaling, and it is wrong. NCCL took 30.5 ms to sum 64 MiB on two
 // of these GPUs, where its formulas say 3.5 ms. Without access to each other's memory, its kernels
 // copy everything through the memory of the host. Backward hides little of that. Without loading, a
-// step took 132 ms with its exchange and 117 ms without. We can give the model the rate that was
-// measured, and hide nothing of the exchange behind backward. Then its times for four GPUs are
-// within 7 % of the published ones ([How true is the clock?](../how_true.md)). Strong scaling loses
-// more, because the exchange stays the same while each GPU has less to compute. So before you buy a
-// second GPU, find out how fast the first one can reach it.
+// step took 132 ms with its exchange and 117 ms without. With the measured rate, and nothing
+// hidden, the model is within 7 % of the published times on four GPUs ([How true is the
+// clock?](../how_true.md)). Strong scaling loses more, because the exchange stays the same while
+// each GPU has less to compute. Before you buy a second GPU, find out how fast the first one can
+// reach it.
 
 // ## Summary
 //
-// - Modules and a short wrapper are enough to train any network on k devices: split, forward,
-//   backward, allreduce, update.
+// - Modules and a short wrapper are enough to train any network on k devices.
 // - Batch norm is the exception. You have to decide whose statistics the network evaluates with.
 //   Only with synchronized batch norm do k devices compute what one does.
 // - Change one thing at a time, and train from many seeds. One run of each kind says very little.
