@@ -86,8 +86,7 @@
 // 13.9 ms. A copy from one card to another goes through the host's memory, at 19.5 GB/s, as
 // measured on a server with eight of these cards
 // (`common/model/machines/rtx4090-pcie.machine` names the source).
-// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie,
-// bucket_bytes=4194304] x1000 -->
+// <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
 // main.c:ask_about_time
 //
@@ -106,10 +105,10 @@
 // exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
 // the backward pass.
 //
-// This is the ideal. In the model, a card that sends and receives at the same time is not slower.
-// On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate, ResNet-18's
-// gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below). So less than
-// half of the exchange could be hidden.
+// The 94 % are an ideal. In the model, cards are not slower when they send and receive at the same
+// time. On two real RTX 4090, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
+// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
+// So less than half of the exchange could be hidden.
 //
 // ## Exchange under backward
 //
@@ -159,7 +158,7 @@
 // sum back.
 //
 // Who divides? In PyTorch, each rank's loss is a mean over its own rows, and DDP divides the sum of
-// the gradients by k. This is the mean over all rows if every rank has as many rows. Here each rank
+// the gradients by k. This is the mean over all rows if all ranks have equally many. Here each rank
 // sums the losses of its rows, and the update divides once, by the rows of all ranks. Except for
 // rounding, both wrappers make the update of one device (`tests/test_ddp.c`).
 //
@@ -178,7 +177,7 @@
 //
 // Small buckets start early, but each exchange has a fixed cost, however few bytes it moves. A ring
 // on four devices makes six steps, one after the other, and even an empty copy takes 12.4 µs on
-// this machine (from the same source as the 19.5 GB/s). Large buckets start late. The last bucket
+// this machine (same source). Large buckets start late. The last bucket
 // is always full only when the backward pass ends, so its exchange cannot be hidden. LeNet's
 // backward pass is short.
 //
@@ -266,16 +265,16 @@
 // 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 compute gradients at the same time.
 // 2. The claim confuses two kinds of gradients. Gradients by parameters are summed over the ranks.
 //    Gradients by activations, which go from layer to layer, stay on their rank. The table compares
-//    the gradients that arrive at the pixels of two ranks, after all layers of LeNet. Pixels whose
-//    gradient is zero on both ranks are left out.
+//    the gradients that arrive at the pixels of 128 images on each of two ranks, after all layers
+//    of LeNet. Pixels whose gradient is zero on both ranks are left out.
 // 3. In a ring, all ranks do the same. 774 KB are LeNet's $2 \cdot 3/4 \cdot P$.
 // 4. Rank 0 also sends buffers, which are ResNet-18's running statistics. They are small, so here
-//    rank 0 copies them to each of the others. (PyTorch broadcasts them by NCCL.)
+//    rank 0 sends a copy to each of the three others. (PyTorch broadcasts them by NCCL.)
 // 5. This is LeNet with 10,000 classes, as above.
-// 6. It does save the memory. But let the last minibatch have three rows, so that device 0 gets two
-//    of them and device 1 gets one. The mean of the two mean losses then counts the row on device 1
-//    twice as much as each of the others. The percentage is the largest error, relative to the
-//    largest number in the gradient.
+// 6. Device 0 now needs only 1.02 times as much. But let the last minibatch have three rows, two
+//    on device 0 and one on device 1. The mean of the two mean losses then counts the row on device
+//    1 twice as much as each of the others. The percentage is the largest error, relative to the
+//    largest number in the update.
 //
 // ## Five mistakes
 //
@@ -288,8 +287,8 @@
 // mistakes.c:make_mistakes
 //
 // PyTorch also reports mistake 3, in the next forward pass, unless you set
-// `find_unused_parameters`. It does not notice mistakes 4 and 5. In mistake 5 the direction of the
-// update is right, so the network still learns, but slowly.
+// `find_unused_parameters`. It does not notice mistakes 4 and 5. With mistake 5, the network still
+// learns, only more slowly.
 
 // ## Summary
 //

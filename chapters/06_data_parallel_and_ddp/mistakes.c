@@ -5,7 +5,7 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "sampler.h"
 
-// The first three are each made in a child process, on two devices without values. Which gradients
+// Three of them are made in a child process, on two devices without values. Which gradients
 // are final, and in which order, is known without computing them.
 
 typedef struct Step {
@@ -24,13 +24,12 @@ static Step begin_on(Device *const devices[], int k, const Tensor *X, const Tens
     return s;
 }
 
-// LeNet on two ranks, in four buckets.
 static Step begin_in_child(void) {
     const Tensor X = {.ndim = 4, .shape = {8, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {8}, .device = host()};
     devices_after_fork();
     Device *devices[2] = {model_device(0), model_device(1)};
-    return begin_on(devices, 2, &X, &y, (DdpOptions){.bucket_bytes = 4 << 10});
+    return begin_on(devices, 2, &X, &y, (DdpOptions){.bucket_bytes = 4 << 10}); // in four
 }
 
 static void go(Step *s) { ddp_step(s->ddp, s->X, s->y, 1, 8, s->losses); }

@@ -39,24 +39,22 @@ typedef struct StepRecord {
 StepRecord *record_one_step(const Setup *setup, const Machine *machine);
 void step_record_free(StepRecord *r);
 
-// The time in which rank 0's communication queue is at work, and how much of it its compute queue
-// is at work, too.
+// How long rank 0's communication queue is at work, and during how much of that it computes, too.
 typedef struct Exchange {
     double seconds, hidden;
 } Exchange;
 Exchange exchange_of(const StepRecord *r);
 
-// tables.c: the bytes that a device of DP and a rank of DDP send and receive in a step of LeNet;
-// the memory that each needs, with 10 classes and with 10,000 (returns by what factor device 0 of
-// DP needs more than another device with 10,000); the images that ranks get in each mode of the
-// sampler.
+// tables.c: bytes that a device of DP and a rank of DDP send and receive in a step of LeNet; memory
+// that each needs, with 10 classes and with 10,000 (returns by what factor device 0 of DP needs
+// more than device 1, with 10,000); images that ranks get in each mode of the sampler.
 void print_traffic(int rows);
 double print_memory(int k, int rows);
 void print_samplers(void);
 
-// timelines.c: a step of ResNet-18 by DP, by DDP with one bucket, and by DDP with buckets of
-// bucket_bytes: a table, and a picture, book_timeline("_modelled.png"). Returns how many times as
-// long as DDP's with buckets DP's step is; NAN with --machine none.
+// timelines.c: a step of ResNet-18 by DP, by DDP with one bucket, and with buckets of bucket_bytes:
+// a table, and a picture, book_timeline("_modelled.png"). Returns how many times as long as DDP's
+// with buckets DP's step is; NAN with --machine none.
 double compare_timelines(int k, int rows, size_t bucket_bytes);
 
 // timelines.c, for the figure to move: one step of DDP with buckets of this size as a picture (SVG)

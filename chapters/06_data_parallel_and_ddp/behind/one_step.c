@@ -23,7 +23,6 @@ static void step_by_ddp(Ddp *ddp, const Tensor *X, const Tensor *y) {
     modelled_clock_use_ranks(false);
 }
 
-// (Images that are sent to devices without values need no values either.)
 static void step(const Stepper *s) {
     int rows = s->r->setup.k * s->r->setup.rows;
     const Tensor X = {.ndim = 4, .shape = {rows, 1, 28, 28}, .device = host()};
@@ -55,7 +54,6 @@ static void stepper_free(Stepper *s) {
     module_free(s->net);
 }
 
-// What each device has sent and received since the ledger was reset.
 static void count_bytes(const Stepper *s) {
     StepRecord *r = s->r;
     const Setup *setup = &r->setup;
