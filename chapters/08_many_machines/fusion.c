@@ -51,8 +51,8 @@ static bool is_ready_here(const Fusion *f, int p) {
     return event_reached(r->ready);
 }
 
-// Each rank votes for the gradients that are ready and not yet summed. A gradient is ready if it
-// has the votes of all ranks. This returns how many are.
+// Each rank votes, with 1 or 0, for each gradient that is ready here and not yet summed. The votes
+// are summed like everything else: a gradient with W votes is ready on all ranks.
 static int negotiate(Fusion *f, bool ready[]) {
     double *votes = xmalloc(sizeof *votes * (size_t)f->num_params);
     int found = 0;

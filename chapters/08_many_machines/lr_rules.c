@@ -118,7 +118,8 @@ RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train
     return r;
 }
 
-// Where another rank did the job, this one has zeros, so the sum over the ranks has all results.
+// Each rank does every W-th job and leaves zeros for the others. So the sum over all ranks has the
+// results of all jobs.
 void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
                     const Dataset *test) {
     memset(results, 0, sizeof *results * (size_t)n);

@@ -140,43 +140,6 @@ static Prediction ask_about_the_star(void) {
 // parameters. Each rank computes its own, and the program checks that all are equal, to the last
 // bit.
 
-static void check_equal_parameters(const RankResult *r) {
-    double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
-    dist_gather(NULL, &mine, 1, all);
-    for (int k = 1; k < dist_get_world_size(); k++)
-        CHECK(all[k] == all[0], "all ranks have the same parameters, to the bit");
-    free(all);
-}
-
-static void print_lesson(void) {
-    int W = dist_get_world_size();
-    say("\n%s on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
-        "(rule: %s); gradients travel in %s, summed by '%s'",
-        lesson.network->title, W, W == 1 ? "" : "s", lesson.rows, (double)lesson.lr,
-        rule_lr(lesson.rule, (double)lesson.lr, W, 1, 1), lr_rule_names[lesson.rule],
-        rank_flags.exchange, dist_chosen_all_reduce());
-}
-
-static bool print_end(const RankResult *r) {
-    int W = dist_get_world_size();
-    if (r->stopped) {
-        say("  stopped after %ld steps, on all ranks; %d whole epochs", r->steps, r->epochs);
-        return false;
-    }
-    printf("  %ld steps; parameters %08x on all %d rank%s\n", r->steps, r->checksum, W,
-           W == 1 ? "" : "s");
-    book_result("%d rank%s with the same parameters: test acc %.2f", W, W == 1 ? "" : "s",
-                r->test_acc);
-    return true;
-}
-
-static bool train(void) {
-    print_lesson();
-    RankResult r = train_on_ranks(&lesson);
-    check_equal_parameters(&r);
-    return print_end(&r);
-}
-
 // ## How gradients travel
 //
 // Each message has a latency, however small it is, and between machines it is longer. So gradients
@@ -393,7 +356,7 @@ static void prepare_outputs(void) {
         return;
     }
     if (!rank_flags.train) {
-        book_csv("_scaling.csv");
+        if (!flags.quick) book_csv("_scaling.csv");
         book_csv("_lr_rules.csv");
         book_output("_lr_rules.png");
     }
@@ -401,11 +364,11 @@ static void prepare_outputs(void) {
 }
 
 static void show_all(void) {
-    show_exchanges(&lesson);
+    if (!flags.quick) show_exchanges(&lesson);
     compare_rules();
     Prediction equal = ask(ask_about_one_rank);
     predict_compare_yes_no(equal, show_one_rank(&lesson));
-    if (dist_get_rank() == 0) show_scaling();
+    if (dist_get_rank() == 0 && !flags.quick) show_scaling();
 }
 
 // --backend model
@@ -431,13 +394,13 @@ int main(int argc, char *argv[]) {
     lesson = rank_lesson(&flags, train_data, test_data, settings);
     show_ranks();
     dist_wait_patiently(!rank_flags.train); // some parts one rank does alone, as long as it takes
-    if (!rank_flags.train) {
+    if (!rank_flags.train && !flags.quick) {
         Prediction sent = ask(ask_about_the_star);
         show_collectives();
         predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
     }
     if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
-    if (train() && !rank_flags.train) show_all();
+    if (show_training(&lesson) && !rank_flags.train) show_all();
     dist_destroy_process_group();
     free(settings);
     dataset_free(train_data);

@@ -75,26 +75,31 @@ void nccl_close(ProcessGroup *g) {
 }
 
 // ## A sum, behind an event
-//
-// Backward's kernels are on the compute stream. The sum goes to a second stream, where it waits for
-// an event after these kernels, and what comes next on the compute stream waits for the sum.
-void behind_an_event(const char *what, NcclCollective *call, ProcessGroup *g, Tensor *t, int root) {
-    Queue *queue = comm_queue(t->device);
-    if (numel(t) == 0 || g->size == 1) return;
-    queue_wait(queue, device_record(t->device)); // (this also makes the GPU the current one)
+
+// For the watch. Waiting for the tensor's event has made its GPU the current one, as NCCL wants it.
+static void begin(const char *what, ProcessGroup *g, Queue *queue, const Tensor *t) {
     if (!g->nccl) open_communicator(g);
     enqueue_enter(g, what);
-    check(call(g, t->data, numel(t), root, queue_native(queue)), what);
-    enqueue_leave();
     queue_uses(queue, t->data);
-    device_wait(t->device, queue_record(queue));
 }
 
-int nccl_all_reduce(ProcessGroup *g, float *data, size_t n, int root, void *stream) {
-    (void)root;
-    return nccl.AllReduce(data, data, n, FLOAT32, SUM, g->nccl, stream);
+void nccl_all_reduce(ProcessGroup *g, Tensor *t) {
+    Queue *second = comm_queue(t->device);        // a second stream of this GPU
+    queue_wait(second, device_record(t->device)); // the sum waits for backward's kernels
+    begin("all_reduce", g, second, t);
+    int error = nccl.AllReduce(t->data, t->data, numel(t), FLOAT32, SUM, g->nccl,
+                               queue_native(second)); // enqueued: the CPU waits for nothing
+    check(error, "ncclAllReduce");
+    enqueue_leave();
+    device_wait(t->device, queue_record(second)); // the update waits for the sum
 }
 
-int nccl_broadcast(ProcessGroup *g, float *data, size_t n, int root, void *stream) {
-    return nccl.Broadcast(data, data, n, FLOAT32, root, g->nccl, stream);
+void nccl_broadcast(ProcessGroup *g, Tensor *t, int root) {
+    Queue *second = comm_queue(t->device);
+    queue_wait(second, device_record(t->device));
+    begin("broadcast", g, second, t);
+    check(nccl.Broadcast(t->data, t->data, numel(t), FLOAT32, root, g->nccl, queue_native(second)),
+          "ncclBroadcast");
+    enqueue_leave();
+    device_wait(t->device, queue_record(second));
 }

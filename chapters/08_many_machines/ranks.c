@@ -10,6 +10,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -120,14 +121,27 @@ static void meet(double timeout, const char *host) {
 
 // ## Its device
 
-// A launcher may show each rank only its own GPU (CUDA_VISIBLE_DEVICES), which is then number 0.
-// The function returns whether ranks share a GPU.
-static bool open_device(void) {
-    int gpus = num_gpus();
-    bool too_few = gpus > 0 && gpus < world.local_size;
-    bool sees_its_own = too_few && getenv("CUDA_VISIBLE_DEVICES");
-    world.device = try_gpu(gpus == 0 || sees_its_own ? 0 : world.local_rank % gpus);
-    return too_few && !sees_its_own;
+static void open_device(void) {
+    int gpus = num_gpus(); // that this process sees
+    world.device = try_gpu(gpus > 0 ? world.local_rank % gpus : 0);
+}
+
+// With CUDA_VISIBLE_DEVICES=2,3 a process sees two GPUs of its host, as numbers 0 and 1. Their
+// names are "2" and "3" (or the GPUs' identifiers), and two ranks of a host with the same name
+// share a GPU. (One that is named in two ways is not noticed here. NCCL refuses it.)
+static bool shares_gpu(void) {
+    enum { LONGEST = 64 };
+    char name[LONGEST] = "", *all = xcalloc((size_t)world.local_size, LONGEST);
+    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
+    int number = device_gpu(world.device), same = 0;
+    for (int g = 0; seen && g < number; g++) seen += strcspn(seen, ",") + 1;
+    if (number >= 0 && seen) snprintf(name, sizeof name, "%.*s", (int)strcspn(seen, ","), seen);
+    if (number >= 0 && !seen) snprintf(name, sizeof name, "%d", number);
+    if (world.local_size > 1)
+        MPI_Allgather(name, LONGEST, MPI_BYTE, all, LONGEST, MPI_BYTE, world.host);
+    for (int r = 0; r < world.local_size; r++) same += strcmp(all + LONGEST * r, name) == 0;
+    free(all);
+    return number >= 0 && same > 1;
 }
 
 // Two ranks share cores if both may run on one of them. (mpirun may have bound each rank to cores.)
@@ -175,11 +189,11 @@ void dist_init_process_group(DistOptions options) {
     name[strcspn(name, ".")] = '\0';
     meet(timeout, name);
     set_num_threads(options.threads > 0 ? options.threads : threads_of_this_rank());
-    bool shares_gpu = open_device();
+    open_device();
     share_cores(&world.device, 1);
     world.host_names = gather_texts(name);
     watch_start(world.watched, (const char *const *)world.host_names, timeout);
-    find_nccl(shares_gpu);
+    find_nccl(shares_gpu());
     dist_pretend_hosts(options.ranks_per_host);
 }
 

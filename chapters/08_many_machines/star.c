@@ -118,7 +118,7 @@ float *place_for(ProcessGroup *g, size_t floats) {
     return g->place = xrealloc(g->place, floats * sizeof(float));
 }
 
-// Rank 0 receives one vector after the other, adds it to its own, and sends everybody the sum.
+// Rank 0 receives one vector after the other, adds it to its own, and sends the sum to all.
 void all_reduce_star(Exchange *x) {
     const ProcessGroup *g = x->group;
     if (g->rank > 0) { // one of the others

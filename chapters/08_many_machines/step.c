@@ -76,7 +76,7 @@ void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, 
     step_number = ++n->steps;
     bucket = 0;
     inside_hosts_first = n->options.hosts_first;
-    choose_this_allreduce(&over_ranks); // allreduce() no longer ends at the border of the process
+    choose_this_allreduce(&over_ranks); // now allreduce() sums over processes
     if (n->fusion)
         step_with_fusion(n, X, y, lr, rows_of_all, loss);
     else

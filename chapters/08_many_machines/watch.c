@@ -220,25 +220,23 @@ static void judge_the_others(void) {
     end_with(&verdict);
 }
 
-// To answer, ranks have a third of the time, at most two seconds, since they were asked. (This
-// process, or all, may have been stopped in between.)
 static void *watch(void *unused) {
-    const double to_answer = fmin(timeout / 3, 2);
+    const double to_answer = fmin(timeout / 3, 2); // seconds
     bool asked = false;
     while (atomic_load(&running)) {
         double waited;
-        where_am_i(&waited);
-        answer_others();
-        if (waited < timeout - to_answer) asked = false;
-        if (!asked && waited >= timeout - to_answer) {
+        where_am_i(&waited); // and since when nothing has arrived; 0: in no collective
+        answer_others();     // those that ask this rank
+        if (waited < timeout - to_answer) {
+            asked = false;
+        } else if (!asked) {
             ask_all();
             asked = true;
-        }
-        if (asked && waited >= timeout && seconds_now() - asked_at >= to_answer) {
-            judge_the_others();
+        } else if (waited >= timeout && seconds_now() - asked_at >= to_answer) {
+            judge_the_others(); // names a rank and ends the job, or asks again
             asked = false;
         }
-        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        nanosleep(&(struct timespec){0, 10000000}, NULL); // 10 ms
     }
     return unused;
 }

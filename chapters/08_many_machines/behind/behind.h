@@ -52,6 +52,9 @@ void show_ranks(void);
 // there is one.
 void show_collectives(void);
 void show_exchanges(const RankLesson *lesson);
+// Trains, by all ranks, and checks that all have the same parameters. Returns whether it was left
+// to end.
+bool show_training(const RankLesson *lesson);
 // The parameters after a few steps: of all ranks, and of rank 0 alone with as many parts. Returns
 // whether they are equal.
 bool show_one_rank(const RankLesson *lesson);

@@ -71,10 +71,9 @@ void launch_have_witness(const Launch *launch, const char *host);
 void launch_dismiss_witness(void);
 
 // nccl.c
-const char *nccl_obstacle(void); // why this rank cannot use NCCL; NULL if it can
-typedef int NcclCollective(ProcessGroup *g, float *data, size_t n, int root, void *stream);
-NcclCollective nccl_all_reduce, nccl_broadcast;
-void behind_an_event(const char *what, NcclCollective *call, ProcessGroup *g, Tensor *t, int root);
+const char *nccl_obstacle(void);                  // why this rank cannot use NCCL; NULL if it can
+void nccl_all_reduce(ProcessGroup *g, Tensor *t); // of several ranks, and t is not empty
+void nccl_broadcast(ProcessGroup *g, Tensor *t, int root);
 void nccl_close(ProcessGroup *g);
 
 #endif

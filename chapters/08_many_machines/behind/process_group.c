@@ -155,28 +155,31 @@ void find_nccl(bool shares_gpu) {
         warn("GPUs exchange through host memory, not by NCCL: %s", here.why_no_nccl);
 }
 
-static void collective(const char *what, Collective *run, NcclCollective *by_nccl,
-                       ProcessGroup *group, Tensor *t, int root) {
-    ProcessGroup *g = group_or_all(group);
+static bool by_nccl(const ProcessGroup *group, const Tensor *t) {
     CHECK(t->device == dist_device(), "what is exchanged is on this rank's device");
     CHECK(has_values(t->device), "devices without values have nothing to exchange");
-    if (chosen() == NCCL && by_nccl)
-        behind_an_event(what, by_nccl, g, t, root);
-    else
-        through_the_host(what, run, g, t, root);
+    return chosen() == NCCL && numel(t) > 0 && group_size(group) > 1;
 }
 
 void dist_all_reduce(ProcessGroup *group, Tensor *t) {
-    collective("all_reduce", sums[chosen()].run, nccl_all_reduce, group, t, 0);
+    ProcessGroup *g = group_or_all(group);
+    if (by_nccl(g, t))
+        nccl_all_reduce(g, t);
+    else if (chosen() != NCCL)
+        through_the_host("all_reduce", sums[chosen()].run, g, t, 0);
 }
 void dist_broadcast(ProcessGroup *group, Tensor *t, int root) {
-    collective("broadcast", broadcast_tree, nccl_broadcast, group, t, root);
+    ProcessGroup *g = group_or_all(group);
+    if (by_nccl(g, t))
+        nccl_broadcast(g, t, root);
+    else if (chosen() != NCCL)
+        through_the_host("broadcast", broadcast_tree, g, t, root);
 }
 void dist_reduce_scatter(ProcessGroup *group, Tensor *t) {
-    collective("reduce_scatter", reduce_scatter_ring, NULL, group, t, 0);
+    through_the_host("reduce_scatter", reduce_scatter_ring, group_or_all(group), t, 0);
 }
 void dist_all_gather(ProcessGroup *group, Tensor *t) {
-    collective("all_gather", all_gather_ring, NULL, group, t, 0);
+    through_the_host("all_gather", all_gather_ring, group_or_all(group), t, 0);
 }
 
 void dist_barrier(ProcessGroup *group) {
