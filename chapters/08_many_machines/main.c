@@ -10,10 +10,21 @@ static RankLesson lesson;
 
 // ## Ranks
 //
-// So far, one program has had k devices. A machine has at most eight or sixteen of them. If you
-// want more, you need several machines, and a program runs on only one. The solution is old: start
-// the same program many times, on all machines, and let the processes send each other messages.
-// Each process is a *rank*, and knows three numbers:
+// A machine has at most eight or sixteen devices. If you want more, you need several machines, and
+// a program runs on only one. The solution is old: start the same program many times, on all
+// machines, and let the processes send each other messages. Each process is a *rank*. Here are four
+// of them on two machines, and one step of their training:
+//
+//                    machine one              machine two
+//                    rank 0      rank 1     | rank 2      rank 3
+//     has            parameters  parameters | parameters  parameters   equal on all
+//     1. load        images A    images B   | images C    images D     64 on each, all different
+//     2. forward     loss A      loss B     | loss C      loss D
+//     3. backward    gradient A  gradient B | gradient C  gradient D
+//     4. sum         A+B+C+D     A+B+C+D    | A+B+C+D     A+B+C+D      by messages
+//     5. update      parameters  parameters | parameters  parameters   equal again
+//
+// Step 4 is the only one in which ranks need each other. Each of them knows three numbers:
 //
 // | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
 // |:-------------|:--------------------------------------|:-----------------------------|:----------------|
@@ -31,28 +42,25 @@ static RankLesson lesson;
 // You start `mpirun` once, and it reaches the other machine by ssh. You start `torchrun` on each
 // machine, and the ranks meet at the *endpoint*, a port of one of them. In C, the messages are
 // those of *MPI*, the Message Passing Interface. `MPI_Init_thread()` returns when all ranks have
-// met:
+// met.
 //
 // ranks.c:find_the_others
 //
-// The local rank decides which device a rank uses. Local rank 2 takes GPU 2 of its machine. (The
+// The local rank decides which device a rank uses: local rank 2 takes GPU 2 of its machine. (The
 // rank itself would not do, because rank 5 may be on a machine with four GPUs.)
 //
 // ranks.c:open_device
 //
-// On a cluster, Slurm decides who gets which machines. Its `srun` starts the ranks, too, and they
-// find each other through a library named PMIx: `srun --mpi=pmix build/08_many_machines`. But not
-// every Slurm has PMIx. The package `slurm-wlm` has dropped it, says the README of llm.c, [whose
-// users were affected](https://github.com/karpathy/llm.c/issues/632). Then MPI fails, or each
-// process believes that it is alone. (Our program compares its world size with Slurm's number of
-// tasks, and refuses to start.) The way out is to let `mpirun` start the ranks from the batch
-// script, because it asks Slurm which machines to use. [`job.sbatch`](job.sbatch) tries PMIx first,
-// and then this. llm.c can do without MPI: its ranks also find each other through a file in a
-// shared folder, or a TCP port.
+// A launcher may show each rank one GPU alone, by the variable `CUDA_VISIBLE_DEVICES`. That one is
+// then number 0. If you set the variable to 0 for all ranks, they share a GPU, and the program
+// notices it.
 //
 // All ranks run the same program. Rank 0 prints for all:
 //
 // behind/tables.c:show_ranks
+//
+// With `-H one:2,two:2` this would be "4 ranks on 2 hosts", with local ranks 0, 1, 0 and 1, and the
+// same bits. `tests/hosts_test.sh` checks that on two hosts made of Linux's network namespaces.
 
 // ## A sum between two processes
 //
@@ -61,43 +69,42 @@ static RankLesson lesson;
 // star.c:start_send
 //
 // `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` asks
-// `MPI_Test()` until the messages have arrived. (`MPI_Send()` and `MPI_Recv()` would wait
-// themselves, but they keep a core busy meanwhile, and ranks that share a few cores need them to
-// compute.)
+// `MPI_Test()` until the messages have arrived. (`MPI_Send()` and `MPI_Recv()` would keep a core
+// busy while they wait.)
 //
 // star.c:send_floats
 //
 // A *collective* is a function that all ranks call, and in which they send such messages. Here is
 // the simplest sum, chapter 2's star. There, the host enqueued the work of all devices. Here, each
-// rank does its own part:
+// rank does its own part.
 //
 // star.c:all_reduce_star
 //
 // With two ranks these are two messages: rank 1 sends its vector, and receives the sum. The other
-// algorithms of chapter 2 are built from the same messages. They add in the same order as in one
-// process, so four ranks get the bits of four devices. (MPI has an `MPI_Allreduce()` of its own,
-// which may be faster and promises no order.)
+// algorithms of chapter 2 are built from the same messages. Each adds in the same order as in
+// chapter 2, so the sums of four ranks are bit-identical to the sums of four devices in one
+// process. (MPI has an `MPI_Allreduce()` of its own, which may be faster and promises no order.)
 //
 // main.c:ask_about_the_star
 //
 // behind/tables.c:show_collectives
 //
+// (Bits are compared with chapter 2's sum of the same name. Two different sums may differ.)
 // Everything goes through rank 0 of the star, which sends three whole vectors. In the sharded sum
 // and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the tree, each message is
 // a whole vector, but rank 0 sends only two.
 //
-// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI then only carries an
-// id with which NCCL's ranks meet. A collective of NCCL is a kernel on a stream, so it waits behind
-// an event, like chapter 6's buckets:
-//
-// nccl.c:behind_an_event
+// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI only brings its
+// ranks together: rank 0 makes an id, and MPI sends it to all. A sum of NCCL is a kernel. As in
+// llm.c, it runs on a second stream. There it waits for an event behind backward's kernels, and the
+// update waits for an event behind the sum. The CPU waits for neither.
 //
 // nccl.c:nccl_all_reduce
 
 static Prediction ask_about_the_star(void) {
     return predict_first(
         "Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
-        "numbers of 4 bytes. How many bytes does rank 0 send?");
+        "numbers of 4 bytes. About how many bytes does rank 0 send?");
 }
 
 // ## Five steps in code
@@ -119,22 +126,28 @@ static Prediction ask_about_the_star(void) {
 //
 // step.c:broadcast_from_rank_0
 //
-// Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` for each
-// bucket, and here we replace that function by a sum over ranks:
+// Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` whenever a
+// bucket is ready. We leave DDP as it is, and let this call sum over the ranks.
 //
 // step.c:rank_net_step
 //
 // step.c:sum_over_ranks
 //
-// Horovod's five lines leave some things to you. Each rank must load *different* images, with
-// chapter 6's sampler. All ranks must end an epoch, and stop, in the same step. Only one of them
-// may write the checkpoint:
+// The sum becomes a mean in the update, which divides it by `rows_of_all`, the rows of all ranks.
+// So nothing is scaled twice: step 4 gives the mean gradient of a larger minibatch, and step 3
+// chooses the rate for it.
+//
+// Horovod's five lines leave some things to you. Each rank must load *different* images: behind
+// `rank_data_next()` is chapter 6's sampler. All ranks must end an epoch in the same step, so it
+// returns 0 on all at once. And all must stop in the same step.
 //
 // training.c:train_one_epoch
 //
 // training.c:end_step
 //
-// main.c:train
+// After an epoch, rank 0 alone writes the checkpoint (`--checkpoint`).
+//
+// behind/tables.c:show_training
 //
 // In the first epoch, LeNet stays on its plateau (chapter 4). The last number is a checksum of all
 // parameters. Each rank computes its own, and the program checks that all are equal, to the last
@@ -143,15 +156,14 @@ static Prediction ask_about_the_star(void) {
 // ## How gradients travel
 //
 // Each message has a latency, however small it is, and between machines it is longer. So gradients
-// travel together. DDP makes its buckets before the training, because it knows the network. Horovod
-// does not know it, and gradients become ready in a different order on each rank. So every few
-// milliseconds, in each *cycle*, the ranks vote on which gradients are ready on *all* of them:
+// travel together. DDP makes its buckets before the training. Horovod does not know the model, and
+// gradients become ready in a different order on each rank. So in each *cycle* of a few
+// milliseconds, the ranks vote.
 //
 // fusion.c:negotiate
 //
-// These are copied into one buffer and summed as one vector. This is *tensor fusion*:
-//
-// fusion.c:fusion_exchange
+// The gradients that are ready on all ranks are copied into one buffer and summed as one vector.
+// This is *tensor fusion*.
 //
 // If several ranks share a host, they can add up inside the host first, so that less crosses the
 // network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum
@@ -173,41 +185,55 @@ static Prediction ask_about_the_star(void) {
 //
 // behind/tables.c:show_exchanges
 //
-// All five move the same gradients, so they send nearly the same bytes. (The rest is votes, and the
-// loss after each step.) What differs is the number of messages. "Hosts first" also halves what
-// rank 0 sends to the other host. It adds in another order, so its parameters have another
-// checksum. The others add in the order of the ranks and end with the same bits.
+// All five move the same gradients, so they send nearly the same bytes. The number of messages
+// differs. A sharded sum over four ranks takes 6 messages of each rank, and the sum of the losses 3
+// of rank 0. So LeNet's 8 gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With
+// fusion, a cycle also has a vote (3 messages, 768 bytes). Here, gradients become ready over
+// several cycles, and most cycles have a sum. Fusion pays if a network has many more gradients than
+// a step has cycles.
+//
+// "Hosts first" halves what rank 0 sends to the other host. It adds in another order, so its
+// parameters differ. The others add in the order of the ranks and end with the same bits.
 
 // ## When one hangs
 //
 // In one process, an error ends everything. With many, one can be gone while the others wait for
-// it. If a rank *dies*, the launcher notices and ends the others. If it *hangs*, nothing happens,
-// because a slow rank sends no message either. A hang has no line number.
+// it. If a rank *dies*, the launcher notices and ends the others. If it *hangs*, its process is
+// still there, and the launcher notices nothing. To the others, it looks like a slow rank: no
+// message comes. A hang has no line number.
 //
-// So each rank has a second thread, the *watch*. It knows how long the rank has been waiting in a
-// collective. When that is too long, it asks all other ranks where they are:
+// So each rank has a second thread, the *watch*. It measures how long its rank has been in a
+// collective without any message. When that is too long, it asks the watches of all other ranks
+// where they are. They answer even while their ranks compute. With `--timeout 3`:
 //
-// watch.c:state_of
+//     seconds   ranks 0, 1 and 3                          rank 2
+//     0         enter a sum and wait for messages         is stopped before the sum, with its watch
+//     2         ask all others: where are you?
+//     2         answer each other: in the same sum        does not answer
+//     3         "rank 2 has not answered": end the job
 //
-// It ends the job and names the rank that explains most: one that does not answer, or else one that
-// is behind, or else one that is in another collective. In this run, rank 2 is stopped in step 5,
-// by a signal:
+// watch.c:watch
+//
+// The watch names a rank that has not answered, or else one that is in an earlier collective, or
+// else one in a different one. Here, a signal stops rank 2 in step 5:
 //
 // recorded:hang
 //
-// After three seconds, the three others report it. They name the rank, its host, the collective
-// (its 15th), the bucket and the step. Then the job ends with status 1.
+// The three others report rank 2, its host, the collective, the bucket and the step. (It is
+// collective 15 because 6 come before the training, and each step has one for its bucket and one
+// for the losses: 6 + 4 × 2 + 1.) Then the job ends with status 1.
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
-// | a rank is killed, runs out of memory, or has an error | the rank itself, or a child process that waits for its end | the launcher ends the others |
+// | a rank has an error, runs out of memory, or is killed | the rank itself; if it was killed, a child process that each rank starts to wait for its end | the launcher ends the others |
 // | a rank hangs, or its network is gone | the watch of the others | they name it and end the job |
 // | ranks call different collectives | the watch | it says which rank is in which |
 // | ranks have different flags, programs, images or CPUs | all, at the start | the job is refused, with both values |
 // | the loss is not a number | all, after the step | the job ends |
 // | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays whole |
 //
-// To see the others, write `kill`, `exit`, `memory` or `nan` instead of `stop`.
+// Instead of `stop`, `--plant` also knows `kill`, `exit` and `memory` for the first row, and `nan`
+// for the fifth. Exercise 2 shows the third.
 
 // ## Larger minibatches
 //
@@ -216,8 +242,9 @@ static Prediction ask_about_the_star(void) {
 // There are four rules for a minibatch that is k times as large:
 //
 // - **None.** The rate stays as it is.
-// - **Square root.** The mean gradient of k times as many images varies $1/\sqrt{k}$ as much. With
-//   $\sqrt{k}$ times the rate, updates vary as before [@krizhevsky2014; @hoffer2017].
+// - **Square root.** A mean over k times as many images has less noise: its standard deviation is
+//   divided by $\sqrt{k}$. With $\sqrt{k}$ times the rate, the noise of an update is as before
+//   [@krizhevsky2014; @hoffer2017].
 // - **Linear.** One update with k times the images and k times the rate goes where k updates would
 //   have gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
 // - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
@@ -226,10 +253,8 @@ static Prediction ask_about_the_star(void) {
 // lr_rules.c:rule_lr
 //
 // Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images,
-// as on 1, 4 and 16 ranks. One rank can do that, too (the next section shows how), so our four
-// ranks divide the list of trainings among them:
-//
-// lr_rules.c:deal_rule_jobs
+// as on 1, 4 and 16 ranks. One rank can do that, too (the next section shows how), so each of our
+// four ranks does a quarter of the trainings.
 //
 // behind/tables.c:show_rule_results
 //
@@ -239,13 +264,16 @@ static Prediction ask_about_the_star(void) {
 // two linear rules are highest and the line without a rule is lowest; at 1,024 images the linear
 // rule is highest, and the line without a rule is far below.")
 //
-// The larger the minibatch, the more accuracy is lost, because there are fewer updates. With 256
-// images, the two linear rules lose least, and with 1,024 the plain one. But they do not make up
-// for everything: even with 256 images, their best seed stays below the worst one with 64. Warm-up
-// does not help here. It spends a quarter of the few updates at smaller rates, and it was invented
-// for rates so large that training fails at the beginning. A rule carries a rate over to another
-// minibatch. It does not find a good one. And all of this is about plain gradient descent (exercise
-// 4 asks about Adam).
+// The larger the minibatch, the lower the accuracy. Our explanation is that there are fewer
+// updates, but no run here isolates that. With 256 images, the two linear rules have the highest
+// means, and with 1,024 the plain one. But these are three seeds. With 1,024 images, the ranges of
+// the three rules that raise the rate overlap, so only that they beat none is certain. None makes
+// up for everything: even with 256 images, the best seed stays below the worst one with 64. Warm-up
+// does not help here. It spends updates at smaller rates, and it was invented for rates so large
+// that training fails at the beginning.
+//
+// A rule carries a rate over to another minibatch. It does not find a good one. TUNED And all of
+// this is about plain gradient descent (exercise 4 asks about Adam).
 
 // ## The same on one rank
 //
@@ -258,6 +286,10 @@ static Prediction ask_about_the_star(void) {
 //
 // behind/tables.c:show_one_rank
 //
+// Between the parts, nothing is divided and nothing is set to zero. Each loss is a sum, and each
+// `backward()` adds to the gradients. After the last part, `sgd_step()` divides by all rows,
+// updates the parameters and sets the gradients to zero.
+//
 // A CPU device first adds up the gradients over the images of a part, and then adds the result to
 // what is there. That gives ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
 // promise that.) DDP can accumulate on each of several ranks: inside `no_sync()`, gradients add up
@@ -269,37 +301,58 @@ static Prediction ask_about_one_rank(void) {
         "its parameters equal to the last bit to those of four ranks?");
 }
 
+// ## On a cluster
+//
+// On a cluster, Slurm decides who gets which machines. You give it a script. These are the main
+// lines of [`job.sbatch`](job.sbatch):
+//
+// ```sh
+// #SBATCH --nodes=2                # machines
+// #SBATCH --ntasks-per-node=2      # ranks on each
+// #SBATCH --cpus-per-task=2        # cores of a rank
+// if srun --mpi=list 2>&1 | grep -q pmix; then
+//     srun --mpi=pmix --kill-on-bad-exit=1 build/08_many_machines --train
+// else
+//     mpirun --bind-to none build/08_many_machines --train
+// fi
+// ```
+//
+// `srun` is Slurm's launcher. Its ranks find each other through a library named PMIx. Without it,
+// MPI fails, or each process believes that it is alone. (Our program compares its world size with
+// Slurm's number of tasks, and refuses to start.) Then `mpirun` starts the ranks, and asks Slurm
+// for the machines. Not every Slurm has PMIx: the package `slurm-wlm` has dropped it, [we read in
+// llm.c's pull request 632](https://github.com/karpathy/llm.c/pull/632) of June 2024. (We have not
+// checked it.) llm.c's ranks can also meet through a shared file or a TCP port.
+
 // ## How far does it go?
 //
 // Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one
-// network card of 25 Gb/s. *Efficiency* is the number of images per second, divided by k times that
-// of one GPU:
+// network card of 25 Gb/s [@horovod2017]. *Efficiency* is the number of images per second, divided
+// by k times the number for one GPU. Our model is one ring over all GPUs, which sends gradients
+// when 64 MiB are ready, or every 5 ms:
 //
 // behind/tables.c:show_scaling
 //
-// From 16 GPUs to 512, little is lost, except by VGG-16, which has the most gradients to send for
-// the time that it computes. One modelled ring over 512 GPUs is 2 to 15 points above these numbers
-// if it sends messages of 64 MiB. But Horovod sent every 5 ms what was ready, and then the model
-// keeps only 46, 37 and 60 %, because each message passes 1,022 steps one after another. So the
-// model does not explain why Horovod was faster: its messages were fewer, or NCCL's steps shorter
-// ([How true is the clock?](../how_true.md#up-to-512-gpus)).
-// <!-- figure: 46 = run-08 --machine p100-25gbe: efficiency[network=Inception V3, sent=5 ms] x100
-// -->
-// <!-- figure: 37 = run-08 --machine p100-25gbe: efficiency[network=ResNet-101, sent=5 ms] x100 -->
-// <!-- figure: 60 = run-08 --machine p100-25gbe: efficiency[network=VGG-16, sent=5 ms] x100 -->
+// From 16 GPUs to 512, only VGG-16 loses much, because it has the most bytes to send for the time
+// that it computes. In a ring over k GPUs, a message makes 2 (k-1) steps one after another, here
+// 1,022, each with the network's latency, so the model loses much if it sends every 5 ms. Horovod
+// did so and was faster: the model misses something ([How true is the
+// clock?](../how_true.md#up-to-512-gpus)). A rule remains: compute much for each byte that you
+// send, and on many GPUs send few large messages, or add up inside each host first.
 
 // ## Summary
 //
 // - A rank is a process that knows its number and the number of ranks. Ranks share only messages,
 //   and all of them must call the same collectives in the same order.
 // - Horovod's five steps: find the others, pin the device, scale the learning rate, sum the
-//   gradients, start with the same parameters. You also need different images for each rank and
-//   one end for all.
-// - Buckets and fusion send nearly the same bytes in fewer messages. Adding up inside each host
-//   first halves what crosses between two hosts with two ranks each.
+//   gradients, start with the same parameters. You also need different images for each rank and one
+//   end for all.
+// - Buckets and fusion send nearly the same bytes in fewer messages. If two hosts with two ranks
+//   each add up inside first, half as much crosses between them as with the sharded sum. Compared
+//   with one ring over the four ranks, a third is saved.
 // - A hang can be named if a second thread looks at the clock.
 // - Larger minibatches make fewer updates. Raising the learning rate in proportion makes up for
-//   most of the accuracy that is lost, but not for all of it.
+//   most of the accuracy that is lost here, but not for all of it.
 //
 // ## Questions
 //
@@ -307,8 +360,9 @@ static Prediction ask_about_one_rank(void) {
 //    send its own to all?
 // 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
 //    and what would happen if each rank simply went through its own images?
-// 3. Fused gradients are in another order in each run. With which sums do the parameters still
-//    have the same bits in every run, and why not with the ring?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run? Why not with the ring, though the table of sums says "the same"
+//    for it?
 // 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an
 //    allreduce of N bytes by one ring over all eight ranks? How many if the hosts add up inside
 //    first?

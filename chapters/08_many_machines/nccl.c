@@ -1,14 +1,9 @@
 // nccl.c: GPUs that exchange by NVIDIA's NCCL, which knows NVLink, PCIe and the network.
 //
-// The library is loaded while the program runs, so a program starts where there is none. All that
-// we use of it is declared here, as in its header.
-//
-// A collective of NCCL is a kernel on a stream. It waits on the GPU, for ever, until all ranks have
-// enqueued it, so the watch looks after it (watch.h). NCCL promises no order of additions:
-// compare its sums with a tolerance.
-//
-// Source: nccl.h of NCCL 2.14; NCCL's user guide, "Creating a Communicator";
-// llm.c's llmc/zero.cuh does it the same way.
+// The library is loaded while the program runs. What we use of it is declared as in its header. A
+// collective of NCCL is a kernel, which waits on the GPU, for ever, until all ranks have enqueued
+// it. NCCL promises no order of additions. Source: nccl.h of NCCL 2.14; NCCL's user guide,
+// "Creating a Communicator"; llm.c's llmc/zero.cuh.
 #include "behind/group.h"
 
 #include "common/base/error.h"
@@ -94,7 +89,7 @@ void nccl_all_reduce(ProcessGroup *g, Tensor *t) {
     device_wait(t->device, queue_record(second)); // the update waits for the sum
 }
 
-void nccl_broadcast(ProcessGroup *g, Tensor *t, int root) {
+void nccl_broadcast(ProcessGroup *g, Tensor *t, int root) { // in the same way
     Queue *second = comm_queue(t->device);
     queue_wait(second, device_record(t->device));
     begin("broadcast", g, second, t);

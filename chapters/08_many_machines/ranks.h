@@ -1,17 +1,9 @@
-// ranks.h: several processes that train together, one *rank* each. The names are those of
-// torch.distributed.
-//
-//     dist_init_process_group((DistOptions){0});
-//     Device *device = dist_device();
-//     ...                                                  // gradients of this rank's own rows
-//     dist_all_reduce(NULL, gradient);                     // enqueued on the communication queue
-//     dist_destroy_process_group();
+// ranks.h: several processes that train together, one *rank* each, with torch.distributed's names.
 //
 // Each rank has one device. Its communication queue carries out one collective after the other, so
 // all ranks must call the same collectives in the same order. If they do not, or if a rank hangs,
-// the watch (watch.h) ends the job. A program that was started by hand is rank 0 of 1.
-//
-// Source: torch.distributed's documentation; the MPI standard 3.1, chapters 3 to 6.
+// the watch (watch.h) ends the job. A program that was started by hand is rank 0 of 1. Source:
+// torch.distributed's documentation; the MPI standard 3.1, chapters 3 to 6.
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -55,8 +47,6 @@ void dist_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // parts that ranks do alone. By all ranks.
 void dist_wait_patiently(bool on);
 
-// ---- groups ------------------------------------------------------------------------------------
-
 // Some of the ranks, in their order. NULL, for the functions below, means all ranks.
 typedef struct ProcessGroup ProcessGroup;
 
@@ -66,20 +56,17 @@ void dist_free_group(ProcessGroup *group); // by all ranks of the group
 int group_rank(const ProcessGroup *group);
 int group_size(const ProcessGroup *group);
 
-// ---- collectives -------------------------------------------------------------------------------
-//
-// By all ranks of the group, with tensors of one size, each on its rank's device. They are enqueued
-// behind the device's current queue, and what comes on that queue afterwards finds them done.
 // How dist_all_reduce() sums. "star", "sharded", "ring" and "tree" add in the order of chapter 2's
-// algorithms of the same names, so k ranks get the bits of k devices in one process. "mpi" and
-// "nccl" promise no order. "nccl" is for GPUs; it also
-// broadcasts, and the other collectives of GPUs go through host memory. By default
-// GPUs use "nccl" if they can, everything else uses "star". die()s if it cannot be used.
+// algorithms of the same names. "mpi" and "nccl" promise no order. "nccl" is for GPUs; it also
+// broadcasts, and the other collectives of GPUs go through host memory. By default GPUs use "nccl"
+// if they can, everything else uses "star". die()s if it cannot be used.
 void dist_choose_all_reduce(const char *name);
 const char *dist_chosen_all_reduce(void);
 bool dist_order_is_fixed(void);     // whether the chosen one promises an order of additions
 const char *dist_why_no_nccl(void); // why these ranks cannot use NCCL; NULL if they can
 
+// By all ranks of the group, with tensors of one size, each on its rank's device. They are enqueued
+// behind the device's current queue, and what comes on that queue afterwards finds them done.
 void dist_all_reduce(ProcessGroup *group, Tensor *t);          // t becomes the sum of all ranks' t
 void dist_broadcast(ProcessGroup *group, Tensor *t, int root); // t becomes rank root's
 // In parts, part r (range.h) for rank r. reduce_scatter leaves rank r the sum of part r (its other

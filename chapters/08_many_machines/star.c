@@ -1,9 +1,7 @@
 // star.c: a sum over ranks, in messages between two of them.
 //
-// In chapter 2 the host enqueued the work of all k devices. Here each rank does its own part, and
-// all it knows of the others is what they send. The order of the additions is the same, so k ranks
-// get the bits of k devices in one process. All of this runs on the thread of the communication
-// queue.
+// The order of the additions is chapter 2's, so k ranks get the bits of k devices in one process.
+// All of this runs on the thread of the communication queue.
 #include "behind/group.h"
 
 #include "common/base/error.h"

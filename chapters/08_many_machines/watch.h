@@ -1,9 +1,7 @@
 // watch.h: which rank keeps the others waiting?
 //
-// If a process dies, its launcher notices and ends all others. If one hangs, or its network is
-// gone, the others would wait in a collective for ever. So each rank has a thread that knows how
-// long the rank has been waiting. When that is too long, the thread asks all others where they are,
-// and names the rank that does not answer or that is behind.
+// Each rank has a thread that knows how long the rank has been waiting. When that is too long, it
+// asks all others where they are, and names the rank that does not answer or that is behind.
 #ifndef WATCH_H
 #define WATCH_H
 

@@ -1,8 +1,7 @@
 // checkpoint.c: rank 0 reads and writes for all; see behind.h.
 //
-// All ranks have the same parameters, so one of them can write for all. It must be one, because two
-// processes that write one file are an old way to lose both. The file is written beside its final
-// place and then renamed (file.h), so a job that ends meanwhile still has the checkpoint before.
+// (Two processes that write one file may lose both.) The file is written beside its final place and
+// then renamed (file.h), so a job that ends meanwhile still has the checkpoint before.
 #include "behind.h"
 
 #include "common/base/error.h"
@@ -43,8 +42,7 @@ static int read_by_rank_0(const RankLesson *l, long last, RankNet *net) {
     checkpoint_load(l->resume, net->net, &device, 1, 1);
     if (ranks != now)
         say("  The checkpoint is of %d ranks, and here are %d: other minibatches, and so not to "
-            "the bit "
-            "what would have followed there.",
+            "the bit what would have followed there.",
             ranks, now);
     checkpoint_close(&c);
     return epochs;

@@ -86,12 +86,10 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.quick_means = "--batch-size 16 --epochs 3 --seeds 1 --train-size 8192 --test-size 500";
     flags = book_begin(
         argc, argv,
-        "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine "
-        "(with --oversubscribe more than it has cores, with --allow-run-as-root as "
-        "root in a container), mpirun -np 4 -H one:2,two:2 two on each of two "
-        "machines, srun --mpi=pmix as many as Slurm gives "
-        "(chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you "
-        "are.",
+        "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine (with "
+        "--oversubscribe more than it has cores, with --allow-run-as-root as root in a container), "
+        "mpirun -np 4 -H one:2,two:2 two on each of two machines, srun --mpi=pmix as many as Slurm "
+        "gives (chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you are.",
         "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv"
         " data -machine",
         flags);

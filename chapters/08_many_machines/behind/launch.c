@@ -50,10 +50,8 @@ void launch_check(const Launch *launch, int found) {
 // ## When a rank ends without a word
 //
 // A process cannot report that it was killed. So each rank has a child that only waits. The pipe
-// from its parent ends when the parent does, whatever the reason, and then the child reports it.
-// Before the parent reports an error itself, it sends the child away. The launcher ends the other
-// ranks by a signal to their process groups, which ends their children, too, so nothing is said of
-// those.
+// from its parent ends when the parent does, and then the child reports it. A parent that reports
+// an error itself sends the child away. The launcher's signal ends ranks with their children.
 
 // A child of what may be several threads: only calls that a handler of signals may make, too.
 static _Noreturn void wait_for_the_end(int pipe_end, const char *text) {
