@@ -5,7 +5,7 @@
 #include "common/program/flags.h"
 #include "chapters/08_many_machines/training.h"
 
-// ---- flags.c -----------------------------------------------------------------------------------
+// ## flags.c
 
 typedef struct RankFlags {
     bool train, hierarchical;
@@ -36,20 +36,19 @@ Fault fault_of(const char *text);
 void check_fault(const Fault *fault, long steps);
 void go_wrong(const Fault *fault, long step, Tensor *X);
 
-// ---- checkpoint.c: rank 0 reads and writes for all ----------------------------------------------
+// ## checkpoint.c: rank 0 reads and writes for all
 
 // By all ranks. die()s if the checkpoint is not of such a training.
 void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
                      const RankResult *r);
 void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult *r);
 
-// ---- tables.c ----------------------------------------------------------------------------------
+// ## tables.c
 
 // By all ranks: a line for each, with its host, device and threads.
 void show_ranks(void);
-// By all ranks: each way to sum a vector of LeNet's size, and each way for gradients to travel. The
-// bits are compared, and bytes with chapter 2's formula. show_exchanges() pretends two hosts if
-// there is one.
+// By all ranks: each way to sum, and for gradients to travel. Bits are compared, and bytes with
+// chapter 2's formula. show_exchanges() pretends two hosts if there is one.
 void show_collectives(void);
 void show_exchanges(const RankLesson *lesson);
 // Trains, by all ranks, and checks that all have the same parameters. Returns whether it was left
