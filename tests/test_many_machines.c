@@ -2,7 +2,7 @@
 // PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
 // repository root.
 #include "chapters/08_many_machines/ranks.h"
-#include "chapters/08_many_machines/hierarchical.h"
+#include "chapters/08_many_machines/step.h"
 #include "ddp_reference.h"
 #include "ranks.h"
 

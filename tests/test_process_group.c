@@ -5,7 +5,7 @@
 #include "common/base/launcher.h"
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/08_many_machines/hierarchical.h"
+#include "chapters/08_many_machines/step.h"
 #include "ranks.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
-// hierarchical.c: see hierarchical.h.
-#include "hierarchical.h"
+// hierarchical.c: an allreduce in two levels, for hosts with several ranks; see step.h.
+#include "step.h"
 
 #include "common/base/error.h"
 #include "common/base/range.h"
-#include "ranks.h"
 
 static ProcessGroup *inside, *across;
 

@@ -28,8 +28,7 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 }
 
 // The weights start larger than the book's, which would spend many of the few updates with large
-// minibatches on LeNet's plateau (chapter 4). The base rates are small, and good with the base
-// minibatch: a rule carries a rate over to another minibatch, it does not find one.
+// minibatches on LeNet's plateau (chapter 4). The base rates are small, and not tuned.
 int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int images,
               RuleJob jobs[MOST_RULE_JOBS]) {
     int n = 0;

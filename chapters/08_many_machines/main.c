@@ -10,10 +10,10 @@ static RankLesson lesson;
 
 // ## Ranks
 //
-// A machine has at most eight or sixteen devices. If you want more, you need several machines, and
-// a program runs on only one. So start the same program many times, on all machines, and let the
-// processes send each other messages. Each process is a *rank*. Here are four of them on two
-// machines, and one step of their training:
+// A machine has at most eight or sixteen devices, and a program runs on one machine. To use more,
+// start the same program many times, on all machines, and let the processes send each other
+// messages. Each process is a *rank*. Here are four of them on two machines, and one step of their
+// training:
 //
 //                    machine one              machine two
 //                    rank 0      rank 1     | rank 2      rank 3
@@ -184,8 +184,8 @@ static Prediction ask_about_the_star(void) {
 // differs. A sharded sum over four ranks takes 6 messages of each rank, and the sum of the losses 3
 // of rank 0. So LeNet's 8 gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With
 // fusion, a cycle has a vote (3 messages, 768 bytes) and, if gradients are ready, a sum. With one
-// cycle a step would have 3 + 6 + 3 = 12 messages. Here many steps need more cycles, and each run
-// other ones. Fusion pays if a network has many more gradients than a step has cycles.
+// cycle a step would have 3 + 6 + 3 = 12 messages. Here many steps need more, and how many differs
+// from run to run. Fusion pays if a network has many more gradients than a step has cycles.
 //
 // "Hosts first" halves what rank 0 sends to the other host. It adds in another order, so its
 // parameters differ. The others add in the order of the ranks and end with the same bits.
@@ -201,11 +201,11 @@ static Prediction ask_about_the_star(void) {
 // collective without any message. When that is too long, it asks the watches of all other ranks
 // where they are. They answer even while their ranks compute. With `--timeout 3`:
 //
-//     seconds   ranks 0, 1 and 3                          rank 2
-//     0         enter a sum and wait for messages         is stopped before the sum, with its watch
-//     2         ask all others: where are you?
-//     2         answer each other: in the same sum        does not answer
-//     3         "rank 2 has not answered": end the job
+//     seconds   ranks 0, 1 and 3                   | rank 2
+//     0         enter a sum and wait for messages  | is stopped before the sum, with its watch
+//     2         ask all others: where are you?     |
+//     2         answer each other: in this sum     | does not answer
+//     3         "rank 2 has not answered": the end |
 //
 // watch.c:watch
 //
@@ -247,25 +247,22 @@ static Prediction ask_about_the_star(void) {
 //
 // lr_rules.c:rule_lr
 //
-// Now LeNet trains for ten epochs, from three seeds, with minibatches of 64, 256 and 1,024 images,
-// as on 1, 4 and 16 ranks. One rank can do that, too (next section), so our four ranks share the
-// trainings.
+// Now LeNet trains for ten epochs, from three seeds, with the minibatches of 1, 4 and 16 ranks. One
+// rank can do that, too (next section), so our four ranks share the trainings.
 //
 // behind/tables.c:show_rule_results
 //
 // ![Test accuracy of LeNet after ten epochs, with minibatches of 64, 256 and 1,024
 // images.](plots/08_many_machines_lr_rules.png "A line for each of four rules, with bars from the
-// lowest to the highest of three seeds. All lines begin at one point and fall. At 256 images the
-// two linear rules are highest and the line without a rule is lowest; at 1,024 images the linear
-// rule is highest, and the line without a rule is far below.")
+// lowest to the highest of three seeds. All begin at one point and fall. The line without a rule is
+// lowest; the linear rules are highest at 256 images, and the plain one at 1,024.")
 //
 // The larger the minibatch, the lower the accuracy. Our explanation is that there are fewer
 // updates, but no run here isolates that. With 256 images, the two linear rules have the highest
-// means, and with 1,024 the plain one. But these are three seeds. With 1,024 images, the ranges of
-// the three rules that raise the rate overlap, so only that they beat none is certain. None makes
-// up for everything: even with 256 images, the best seed stays below the worst one with 64. Warm-up
-// does not help here. It spends updates at smaller rates, and it was invented for rates so large
-// that training fails at the beginning.
+// means, and with 1,024 the plain one. But with 1,024 images, the three seeds of one rule reach
+// into the range of the next, so only that "none" is worst is certain. No rule makes up for
+// everything: even with 256 images, the best seed stays below the worst one with 64. Warm-up does
+// not help here. It was invented for rates so large that training fails at the beginning.
 //
 // A rule carries a rate over to another minibatch. It does not find a good one. With one seed, we
 // also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. That leaves larger
@@ -298,8 +295,8 @@ static Prediction ask_about_one_rank(void) {
 
 // ## On a cluster
 //
-// On a cluster, Slurm decides who gets which machines. You give it a script. These are the main
-// lines of [`job.sbatch`](job.sbatch):
+// Slurm decides who gets which machines of a cluster. You give it a script. These are the main
+// lines of [`job.sbatch`](job.sbatch), shortened:
 //
 // ```sh
 // #SBATCH --nodes=2                # machines
@@ -329,7 +326,7 @@ static Prediction ask_about_one_rank(void) {
 // behind/tables.c:show_scaling
 //
 // From 16 GPUs to 512, only VGG-16 loses much, because it has the most bytes to send for the time
-// that it computes. In a ring over k GPUs, a message makes 2 (k-1) steps one after another, here
+// that it computes. In a ring over k GPUs, a message makes $2 (k-1)$ steps one after another, here
 // 1,022, each with the network's latency, so the model loses much if it sends every 5 ms. Horovod
 // did so and was faster: the model misses something ([How true is the
 // clock?](../how_true.md#up-to-512-gpus)). A rule remains: compute much for each byte that you

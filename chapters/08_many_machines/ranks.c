@@ -91,14 +91,6 @@ static void find_the_others(void) {
     MPI_Comm_dup(MPI_COMM_WORLD, &world.watched);
 }
 
-// A process that was started by hand does without MPI, which would want a network and files.
-static void be_alone(void) {
-    launch_check(&world.launch, 1);
-    world.all = group_of(MPI_COMM_NULL);
-    world.host = world.watched = MPI_COMM_NULL;
-    world.local_size = 1;
-}
-
 static void meet(double timeout, const char *host) {
     static char me[32];
     static double patience;
@@ -108,10 +100,14 @@ static void meet(double timeout, const char *host) {
     launch_have_witness(&world.launch, host);
     if (pthread_create(&impatient, NULL, give_up_waiting, &patience) != 0)
         die("raise `ulimit -u`", "cannot start the thread that waits for other ranks");
-    if (world.launch.by_mpi)
+    if (world.launch.by_mpi) {
         find_the_others();
-    else
-        be_alone();
+    } else { // started by hand: without MPI, which would want a network and files
+        launch_check(&world.launch, 1);
+        world.all = group_of(MPI_COMM_NULL);
+        world.host = world.watched = MPI_COMM_NULL;
+        world.local_size = 1;
+    }
     pthread_cancel(impatient);
     pthread_join(impatient, NULL);
     launch_check(&world.launch, world.all->size);

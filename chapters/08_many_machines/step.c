@@ -4,7 +4,6 @@
 #include "common/base/error.h"
 #include "common/tensor/autograd.h"
 #include "chapters/03_split_batch/split_batch.h"
-#include "hierarchical.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -51,6 +51,14 @@ void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, 
 // The network must be placed on the device. Waits.
 double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y, int parts);
 
+// hierarchical.c: Horovod's hierarchical allreduce (HOROVOD_HIERARCHICAL_ALLREDUCE). t, on this
+// rank's device, becomes the sum of all ranks' t: the same bits on all ranks, in another order of
+// additions than the other sums. By all ranks, between begin and end.
+void hierarchical_all_reduce(Tensor *t);
+void hierarchical_begin(void); // die()s if there is a mistake
+void hierarchical_end(void);
+const char *hierarchical_mistake(void); // NULL, or why not: all hosts need as many ranks
+
 // A checksum of all parameters and buffers of this rank. Waits.
 uint32_t rank_net_checksum(const RankNet *n);
 

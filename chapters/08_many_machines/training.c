@@ -7,7 +7,6 @@
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
 #include "behind/behind.h"
-#include "hierarchical.h"
 
 #include <math.h>
 #include <stdio.h>

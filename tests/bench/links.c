@@ -17,7 +17,7 @@
 #include "common/device/device.h"
 #include "chapters/08_many_machines/ranks.h"
 #include "common/program/table.h"
-#include "chapters/08_many_machines/hierarchical.h"
+#include "chapters/08_many_machines/step.h"
 
 enum { MOST_ROUNDS = 99 };
 

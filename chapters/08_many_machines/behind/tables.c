@@ -14,7 +14,6 @@
 #include "common/tensor/autograd.h"
 #include "common/tensor/random.h"
 #include "chapters/03_split_batch/split_batch.h"
-#include "chapters/08_many_machines/hierarchical.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,19 +109,14 @@ void show_collectives(void) {
 
 // ## The training
 
-static void print_lesson(const RankLesson *l) {
-    int W = dist_get_world_size();
-    say("\n%s on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
-        "(rule: %s); gradients travel in %s, summed by '%s'",
-        l->network->title, W, W == 1 ? "" : "s", l->rows, (double)l->lr,
-        rule_lr(l->rule, (double)l->lr, W, 1, 1), lr_rule_names[l->rule], rank_flags.exchange,
-        dist_chosen_all_reduce());
-}
-
 bool show_training(const RankLesson *lesson) {
     int W = dist_get_world_size();
     const char *s = W == 1 ? "" : "s";
-    print_lesson(lesson);
+    say("\n%s on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
+        "(rule: %s); gradients travel in %s, summed by '%s'",
+        lesson->network->title, W, s, lesson->rows, (double)lesson->lr,
+        rule_lr(lesson->rule, (double)lesson->lr, W, 1, 1), lr_rule_names[lesson->rule],
+        rank_flags.exchange, dist_chosen_all_reduce());
     RankResult r = train_on_ranks(lesson);
     double mine = r.checksum, *all = xmalloc(sizeof *all * (size_t)W);
     dist_gather(NULL, &mine, 1, all);
@@ -288,12 +282,13 @@ void show_scaling(void) {
     const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
     OutputFile csv = output_open(book_csv("_scaling.csv"));
     fprintf(csv.stream, "network,sent,ranks,efficiency\n");
-    say("\nEfficiency in %%, %d images on each GPU: as Horovod's authors published it, and as our "
-        "model computes it",
+    say("\nEfficiency in %%, %d images on each GPU: published for 16 and for 512 GPUs, and for 512 "
+        "by "
+        "our model",
         PUBLISHED_IMAGES);
-    Table t = TABLE(NULL, WORDS("", 12), WHOLE("16, published", .width = 9),
-                    WHOLE("512, published", .width = 9), WHOLE("512, model, 64 MiB", .width = 9),
-                    WHOLE("512, model, 5 ms", .width = 9));
+    Table t = TABLE(NULL, WORDS("", 12), WHOLE("published, 16", .width = 9),
+                    WHOLE("published, 512", .width = 9), WHOLE("model, 64 MiB", .width = 9),
+                    WHOLE("model, 5 ms", .width = 9));
     for (int n = 0; n < NUM_PUBLISHED_SCALINGS; n++) {
         const PublishedScaling *p = &published_scalings[n];
         const double at[] = {published_modelled(p, large, 512), published_modelled(p, often, 512)};
