@@ -72,8 +72,8 @@ static RankLesson lesson;
 // star.c:send_floats
 //
 // A *collective* is a function that all ranks call, and in which they send such messages. Here is
-// the simplest sum, chapter 2's star. There, the host enqueued the work of all devices. Here, each
-// rank does its own part.
+// the simplest sum, chapter 2's star. There, the host did the work of all. Here, each rank does its
+// own part.
 //
 // star.c:all_reduce_star
 //
@@ -150,10 +150,9 @@ static Prediction ask_about_the_star(void) {
 
 // ## How gradients travel
 //
-// Each message has a latency, however small it is, and between machines it is longer. So gradients
-// travel together. DDP makes its buckets before the training. Horovod does not know the model, and
-// gradients become ready in a different order on each rank. So in each *cycle* of a few
-// milliseconds, the ranks vote.
+// Each message has a latency, however small it is. So gradients travel together. DDP makes its
+// buckets before the training. Horovod does not know the model, and gradients become ready in a
+// different order on each rank. So in each *cycle* of a few milliseconds, the ranks vote.
 //
 // fusion.c:negotiate
 //
@@ -161,8 +160,7 @@ static Prediction ask_about_the_star(void) {
 // This is *tensor fusion*.
 //
 // If several ranks share a host, they can add up inside the host first, so that less crosses the
-// network. Here are two hosts with two ranks each. S01 is the sum of ranks 0 and 1, and S the sum
-// of all four:
+// network. Here, S01 is the sum of ranks 0 and 1, and S the sum of all four:
 //
 //                                                 host 0         host 1
 //                                                 rank 0  rank 1 | rank 2  rank 3
@@ -175,27 +173,25 @@ static Prediction ask_about_the_star(void) {
 //
 // hierarchical.c:hierarchical_all_reduce
 //
-// What rank 0 sends in a step of LeNet, with 64 images on each of four ranks, as if they were on
-// two hosts:
+// What rank 0 sends in a step of LeNet, as if the four ranks were on two hosts:
 //
 // behind/tables.c:show_exchanges
 //
-// All five move the same gradients, so they send nearly the same bytes. The number of messages
-// differs. A sharded sum over four ranks takes 6 messages of each rank, and the sum of the losses 3
-// of rank 0. So LeNet's 8 gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With
-// fusion, a cycle has a vote (3 messages, 768 bytes) and, if gradients are ready, a sum. With one
-// cycle a step would have 3 + 6 + 3 = 12 messages. Here many steps need more, and how many differs
-// from run to run. Fusion pays if a network has many more gradients than a step has cycles.
+// All five send nearly the same bytes, in different numbers of messages. A sharded sum over four
+// ranks takes 6 messages of each rank, and the sum of the losses 3 of rank 0. So LeNet's 8
+// gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With fusion, a cycle has a vote (3
+// messages, 768 bytes) and, if gradients are ready, a sum. With one cycle a step would have 3 + 6 +
+// 3 = 12 messages. Here many steps need more, and how many differs from run to run. Fusion pays if
+// a network has many more gradients than a step has cycles.
 //
 // "Hosts first" halves what rank 0 sends to the other host. It adds in another order, so its
 // parameters differ. The others add in the order of the ranks and end with the same bits.
 
 // ## When one hangs
 //
-// In one process, an error ends everything. With many, one can be gone while the others wait for
-// it. If a rank *dies*, the launcher notices and ends the others. If it *hangs*, its process is
-// still there, and the launcher notices nothing. To the others, it looks like a slow rank: no
-// message comes.
+// One of many processes can be gone while the others wait for it. If a rank *dies*, the launcher
+// notices and ends the others. If it *hangs*, its process is still there, and the launcher notices
+// nothing. To the others, it looks like a slow rank: no message comes.
 //
 // So each rank has a second thread, the *watch*. It measures how long its rank has been in a
 // collective without any message. When that is too long, it asks the watches of all other ranks
