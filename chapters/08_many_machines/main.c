@@ -262,7 +262,7 @@ static Prediction ask_about_the_star(void) {
 //
 // A rule carries a rate over to another minibatch. It does not find a good one. With one seed, we
 // also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. That leaves larger
-// rates room to win. And all of this is about plain gradient descent (exercise 4 asks about Adam).
+// rates room to win. Exercise 4 asks about Adam.
 
 // ## The same on one rank
 //
