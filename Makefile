@@ -116,9 +116,9 @@ $(BUILD)/obj/%.c.o: %.c $(WITH)/c
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
-# The few files that need mpi.h.
-MPI_H        = $(filter -I%,$(MPI))
-NEED_MPI_H  := $(BUILD)/obj/common/comm/mpi.c.o
+# Chapter 8 includes mpi.h. Without MPI it finds one that knows no other rank.
+MPI_H        = $(if $(MPI),$(filter -I%,$(MPI)),-Icommon/without/mpi)
+NEED_MPI_H  := $(foreach objects,obj recorded/obj,$(patsubst %,$(BUILD)/$(objects)/%.o,$(wildcard chapters/08_*/*.c chapters/08_*/behind/*.c)))
 
 # Which of the two files in common/device that implement GPUs is compiled, and how, is said in cuda.mk.
 include kernels/cpu/cpu.mk
@@ -130,8 +130,7 @@ include common/generated.mk
 
 # (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.
 # make JANSSON= ZLIB= does without these two: images unpacked, no parameters in files.)
-LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c common/comm/$(if $(MPI),mpi_none,mpi).c \
-            common/comm/$(if $(NCCL),nccl_none,nccl).c \
+LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c \
             common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \
             common/program/interrupt_none.c %/in_one_file.c
 SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c)) \

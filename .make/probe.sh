@@ -50,7 +50,7 @@ trap 'rm -rf "$work"' EXIT
 
 # All are set, if to nothing, so that variables of the environment with these names mean nothing.
 config="$(printf '%s :=\n' COMPILER OPENMP ISAS ZLIB JANSSON STB RANDOM123 FONT CMOCKA PROVE SIMULATOR GNUPLOT MPI \
-    WASM_CC WASM_VERSION NVCC NVCC_VERSION GENCODE CUDA_RPATH NCCL MISSING LACKING)
+    WASM_CC WASM_VERSION NVCC NVCC_VERSION GENCODE CUDA_RPATH MISSING LACKING)
 "
 report= packages= missing=
 found() { report="$report#! ✓ $1
@@ -324,26 +324,6 @@ gencode_flags() {
     [ -z "$last" ] || printf ' -gencode arch=compute_%s,code=compute_%s' "$last" "$last"
 }
 
-# By NCCL the GPUs of several processes exchange. Only its header is needed: programs load the library when they
-# start, if it is there. Communicators that do not keep a program waiting came with 2.14.
-probe_nccl() {
-    cat >"$work/nccl.c" <<'CODE'
-#include <nccl.h>
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 14, 0)
-#error an old NCCL
-#endif
-int main(void) { ncclConfig_t config = NCCL_CONFIG_INITIALIZER; return config.blocking == 0; }
-CODE
-    echo 'nccl NCCL_MAJOR NCCL_MINOR' >"$work/nccl_version.c"
-    if "$nvcc" -c -o "$work/nccl.o" "$work/nccl.c" >/dev/null 2>&1; then
-        set_variable NCCL yes
-        found "NCCL $("$nvcc" -E -include nccl.h "$work/nccl_version.c" 2>/dev/null | sed -n 's/^nccl \([0-9]*\) \([0-9]*\)$/\1.\2/p')"
-    else
-        report="$report#! ✗ no NCCL (optional; without it the GPUs of several processes exchange through host memory)
-"
-    fi
-}
-
 if [ "$mode" != config ]; then
     : # nothing to install for CUDA: it is optional
 elif [ "$CUDA" = 0 ]; then
@@ -369,7 +349,6 @@ else
             esac
         done
         found "nvcc: $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), code for$(printf '%s' "$gencode" | sed 's/ -gencode arch=compute_[0-9a-z]*,code=/ /g')"
-        probe_nccl
     else
         report="$report#! ✗ nvcc: found, but it does not compile: $(words_of "$work/log")
 "

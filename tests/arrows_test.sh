@@ -8,7 +8,7 @@
 # and must be found.
 . "$(dirname "$0")/tap.sh"
 # In this order; common/README.md says what is in each. The last one is common/book.h.
-rooms="base device model tensor comm data program book.h"
+rooms="base device model tensor data program book.h"
 shown=$work/found
 
 # Functions that both halves use. place("common/tensor/nn.c") is "tensor", place("kernels/cpu/sum.c") is
@@ -99,7 +99,7 @@ wrong_symbols() { # TREE BUILD
 found() { # TREE BUILD
     wrong_includes "$1" >"$work/found"
     (cd "$1" && grep -nE '^ *# *include *<((pthread|sched|spawn|semaphore|threads)|sys/(wait|mman|ioctl))\.h>|^ *# *(el)?if.*__(linux|wasi|APPLE|GLIBC)__' /dev/null $(cat "$work/files") |
-        grep -vE '^(common/base/platform_|common/comm/|chapters/08_)') >>"$work/found"
+        grep -vE '^(common/base/platform_|chapters/08_)') >>"$work/found"
     wrong_symbols "$1" "$2" >>"$work/found"
 }
 found "$root" "$build"

@@ -63,7 +63,7 @@ while IFS='|' read -r change compiled; do
     expect 0 'steps: -o build/08_many_machines '
 done <<'ROWS'
 ISAS="v1 v3"|kernels/cpu.c
-MPI=|common/comm/mpi_none.c
+MPI=|chapters/08_many_machines/
 JANSSON=|common/data/safetensors_none.c
 ROWS
 would LDFLAGS=-L/nowhere programs
@@ -157,7 +157,7 @@ hide gnuplot prove mpirun clang
 report
 expect 0 'out:✗ gnuplot' 'out:✗ prove' 'out:✗ MPI'
 would programs
-compiled_alone common/comm/mpi_none.c
+compiled_alone chapters/08_many_machines/
 build_copy wasm
 expect error 'err:error: no clang for WebAssembly' 'err:^hint: make setup wasm'
 echo devices,epoch, >"$copy/plots/some.csv"
@@ -190,33 +190,29 @@ would programs
 expect 0 steps:
 verdict "so is the data set, where it is and where it is to be looked for"
 
-# A toolkit that compiles everything, and whose NCCL comes later.
+# A toolkit that compiles everything.
 arch=
-mkdir -p "$work/toolkit/bin" "$work/toolkit/include"
+mkdir -p "$work/toolkit/bin"
 cat >"$work/toolkit/bin/nvcc" <<CODE
 #!/bin/sh
 case " \$* " in
 *--list-gpu-code*) printf 'sm_%s\n' 75 80 90 ;;
 *--version*) printf '%s\n' 'release 99.1, V99' "Build \$(cat "$work/toolkit/build" 2>/dev/null)" ;;
-*nccl*) test -e "$work/toolkit/include/nccl.h" ;;
 *) ! cat "$work/toolkit/fails" ;;
 esac
 CODE
 chmod +x "$work/toolkit/bin/nvcc"
 would CUDA=1 programs
-expect 0 'steps:-c kernels/cuda/' 'steps:-c common/device/device_cuda.c' 'steps:libbook.a' '!steps:-c common/tensor' '!steps:-c common/comm/nccl.c'
+expect 0 'steps:-c kernels/cuda/' 'steps:-c common/device/device_cuda.c' 'steps:libbook.a' '!steps:-c common/tensor'
 report CUDA=1
-expect 0 'out:✓ nvcc: CUDA 99.1, code for sm_75 sm_80 sm_90 compute_90$' 'out:✗ no NCCL'
-echo >"$work/toolkit/include/nccl.h"
-would CUDA=1 programs
-expect 0 'steps:-c common/comm/nccl.c'
+expect 0 'out:✓ nvcc: CUDA 99.1, code for sm_75 sm_80 sm_90 compute_90$'
 would CUDA=0 programs
 expect 0 steps:
 mv "$work/toolkit" "$work/elsewhere"
 would CUDA=1 programs
 expect 0 steps:
 mv "$work/elsewhere" "$work/toolkit"
-verdict "a CUDA toolkit that comes, NCCL, and a toolkit that goes"
+verdict "a CUDA toolkit that comes, and one that goes"
 
 for value in x86_64 64 '80 x'; do
     (cd "$copy" && ARCH=$value make CUDA=1 CC="$cc" report) >"$out" 2>"$err" </dev/null

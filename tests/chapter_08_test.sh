@@ -11,18 +11,19 @@ small="--train-size 203 --test-size 50 --batch-size 13 --epochs 1" # no size div
 
 ranks 0 --train-size 300 --test-size 50 --batch-size 8 --epochs 1 --predict
 good
-has '1 rank on 1 host, started by hand' 'these trainings take 2048 images' # more than there are: left out
-is_png plots/${name}_scaling.png
-figures plots/${name}_scaling.csv 'NR > 1 && !($6 > 0 && $7 > 0 && $7 < 1.05)'
+has '1 rank on 1 host, started by hand' 'these trainings take' # more than there are: left out
 verdict "the whole program as one rank, without mpirun"
+ranks 0 --backend model --machine p100-25gbe
+good
+figures plots/${name}_scaling.csv 'NR > 1 && !($4 > 0.3 && $4 < 1)'
+verdict "--backend model --machine p100-25gbe: the modelled efficiencies alone"
 refusals <<'ROWS'
 2 exclude each other | --hierarchical --exchange fusion
 2 plant | --plant nonsense; --plant stop; --plant stop:0; --plant stop:0@; --plant stop:-1@1; --plant stop:0@0; --plant crash:0@1
 2 timeout: not a possible value | --timeout 0; --timeout 0.1; --timeout nan; --timeout 1e30
 2 cycle: not a possible value | --cycle 1001; --cycle inf; --cycle -1
-2 ranks exchange values | --backend model --machine dgx-a100
-2 not a possible value | --devices-per-rank 17; --rule cube; --epochs 0; --bucket 0
-2 | --machine dgx-a100; --allreduce ring; --resume one --save one
+2 not a possible value | --rule cube; --epochs 0; --bucket 0
+2 | --machine dgx-a100; --backend model --machine dgx-a100; --allreduce ring; --resume one --save one
 1 the loss became nan at step 3 | --plant nan:0@3 --checkpoint none
 ROWS
 for fault in stop:1@1 nan:0@17; do
@@ -30,15 +31,6 @@ for fault in stop:1@1 nan:0@17; do
     refused 2 'there are 1 ranks and 16 steps'
     verdict "refused: a fault of a rank that there is not, or in a step that does not come"
 done
-trains 0 --devices-per-rank 2
-two=$(checksum)
-for threads in 1 3; do
-    trains 0 --devices-per-rank 2 --threads $threads
-    same_bits "$two"
-done
-trains 0 --devices-per-rank 2 --seed 1
-[ "$(checksum)" != "$two" ] || complain "the same bits"
-verdict "any number of threads: the same bits; another seed: others"
 if ! has_mpi; then
     skip "many ranks" "no MPI"
     echo "1..$tests"
@@ -47,20 +39,22 @@ fi
 
 # ---- the same bits ---------------------------------------------------------------------------------------
 
-while IFS='|' read -r many devices reference flags; do # as many devices on so many ranks, against one process
-    trains 0 --devices-per-rank $devices $reference
+# (That ranks have the bits of one process: test_many_machines.c. Here, that flags change none of them.)
+while IFS='|' read -r many reference flags; do
+    trains $many $reference
     one=$(checksum)
-    trains $many --devices-per-rank $((devices / many)) $flags
+    trains $many $flags
     same_bits "$one"
-    verdict "$many x $((devices / many)) devices:$flags: the bits of one process"
+    verdict "$many ranks:$flags: the bits of$reference"
 done <<'ROWS'
-4|4|--collective star| --collective star --exchange tensors
-3|3|--collective star| --collective sharded --exchange fusion --fusion 128 --threads 1
-3|3|--collective tree| --collective tree --bucket 16
-2|4|--collective ring| --collective ring
-2|2|--network resnet18 --train-size 11 --test-size 5 --batch-size 3| --network resnet18 --train-size 11 --test-size 5 --batch-size 3
-4|4|--train-size 3 --test-size 1| --train-size 3 --test-size 1
+4| --collective star --exchange tensors| --collective sharded --exchange fusion --fusion 128 --threads 1
+3| --collective tree| --collective tree --bucket 16 --threads 2
+4| --train-size 3 --test-size 1| --train-size 3 --test-size 1 --exchange fusion
 ROWS
+other=$one
+trains 4 --train-size 3 --test-size 1 --seed 1
+[ "$(checksum)" != "$other" ] || complain "the same bits"
+verdict "another seed: other bits"
 trains 2 --collective mpi --trace trace.json --timeline line.png
 [ "$(checksum)" ] && [ "$(tail -c 2 trace.json)" = '}' ] && [ "$(grep -c 'trace.json$' log)" -eq 1 ] || complain "not one trace"
 is_png line.png
@@ -78,19 +72,18 @@ while IFS='|' read -r other text rank_0 others; do
     case $other in "env BOOK"*) [ -z "${BOOK_ISA:-}" ] && grep -q avx2 /proc/cpuinfo || { skip "other instructions" "none"; continue; } ;; esac
     case $other in '') other=$mine ;; *BOOK*) other="$other $mine" ;; esac
     ranks 1 --train $small $rank_0 : -np 2 $other --train $small $others
-    failed_with "ranks 1 and 2 have $text\$" 1
+    failed_with "rank 1 on [a-z0-9-]* has $text\$" 1
     verdict "refused: $text"
 done <<ROWS
-|--lr 0.10000002, rank 0 has 0.1|--lr 0.1|--lr 0.10000002
-|a training set of 202 images, rank 0 has 203 images||--train-size 202
-|--devices-per-rank 2, rank 0 has 1||--devices-per-rank 2
-|--timeout 7, rank 0 has 60||--timeout 7
-|--checkpoint FILE, rank 0 has none||--checkpoint one
-|--network resnet18, rank 0 has lenet||--network resnet18
-|--seed 18446744073709551615, rank 0 has 0||--seed 18446744073709551615
-|a training set with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*||--data data_2
-$out/other/$name|a program with the checksum [0-9a-f]*, rank 0 has [0-9a-f]*||
-env BOOK_ISA=v1|a device of the kind CPU with SSE2 (BOOK_ISA=v1), rank 0 has CPU with AVX.* (BOOK_ISA=v[34])||
+|--lr 0.10000002, rank 0 has --lr 0.1|--lr 0.1|--lr 0.10000002
+|202 training and 50 test images, rank 0 has 203 training and 50 test images||--train-size 202
+|--timeout 7, rank 0 has --timeout 60||--timeout 7
+|--checkpoint FILE, rank 0 has --checkpoint none||--checkpoint one
+|--network resnet18, rank 0 has --network lenet||--network resnet18
+|--seed 18446744073709551615, rank 0 has --seed 0||--seed 18446744073709551615
+|training and test images with the checksums [0-9a-f]* and [0-9a-f]*, rank 0 has training and test images with .*||--data data_2
+$out/other/$name|a program with the checksum [0-9a-f]*, rank 0 has a program with the checksum [0-9a-f]*||
+env BOOK_ISA=v1|a device of the kind CPU with SSE2 (BOOK_ISA=v1), rank 0 has a device of the kind CPU with AVX.* (BOOK_ISA=v[34])||
 ROWS
 
 # Refused on many ranks, and said once. (mpirun's own status is that of the first rank that ended.)
@@ -102,7 +95,6 @@ while IFS='|' read -r expected text flags; do
 done <<ROWS
 2|not a possible value: .x|--train --plant x
 1|hierarchical: the hosts have different numbers of ranks|--train $small --ranks-per-host 2 --hierarchical
-1|hierarchical: a rank has several devices|--train $small --devices-per-rank 2 --hierarchical
 1|cannot read|--train $small --resume nothing
 2|there are 3 ranks and |--train $small --plant stop:9@1
 1|/nonexistent|--train $small --data /nonexistent
@@ -146,12 +138,12 @@ trains 0 $resnet --epochs 2 --resume r
 same_bits "$whole"
 verdict "so it is with ResNet-18, whose batch norm trains on after an evaluation"
 trains 3 --epochs 3 --resume one --checkpoint next
-has 'is of 2 devices, and here are 3' 'not to the bit' ' 18 steps; parameters'
+has 'is of 2 ranks, and here are 3' 'not to the bit' ' 18 steps; parameters'
 trains 2 --epochs 3 --resume next
 verdict "--resume on another number of ranks, which says what changes"
 
 head -c 3000 one >half
-run() { train 0 --epochs 3 --devices-per-rank 2 --checkpoint next --resume "$@"; }
+run() { train 0 --epochs 3 --checkpoint next --resume "$@"; }
 refusals <<'ROWS'
 1 one: was written with lenet, 13 images .* --lr 0.05, .*; now: | one --seed 5; one --lr 0.05000001; one --batch-size 12
 1 one: was written with lenet, 13 images .* --lr 0.05, .*; now: | one --rule sqrt; one --network resnet18; one --train-size 202
@@ -168,8 +160,8 @@ while IFS='|' read -r change text; do # what the checkpoint says is changed, and
 done <<'ROWS'
 s/"step":"8"/"step":"9223372036854775807"/|9223372036854775807 minibatches are not the 1 epochs
 s/"epoch":"1"/"epoch":"4"/;s/"step":"8"/"step":"1"/|1 minibatches are not the 4 epochs
-s/"epoch":"1"/"epoch":"1000000"/;s/"step":"8"/"step":"8000000"/|is after minibatch 8000000, the training ends after 24
-s/devices 2/devices 4294967298/|does not say its devices, its loss and its accuracy
+s/"epoch":"1"/"epoch":"1000000"/;s/"step":"8"/"step":"8000000"/|is after minibatch 16000000, the training ends after 48
+s/ranks 2/ranks 4294967298/|does not say its number of ranks
 ROWS
 [ -z "$(find . -name '*.tmp.*')" ] && [ ! -e none ]
 verdict $? "nothing half-written is left"

@@ -87,7 +87,7 @@ done <<FLAGS
 05_resnet18_concise devices machine predict $training full steps no-shuffle allreduce bn experiment load save checkpoint resume log-loss csv live
 06_data_parallel_and_ddp devices machine predict tf32 batch-size seed train-size data allreduce overlap bucket
 07_parameter_servers machine predict $training workers servers staleness backup slow staleness-lr schedule
-08_many_machines $training train full seeds steps no-shuffle network rule collective exchange bucket fusion cycle hierarchical devices-per-rank ranks-per-host timeout plant checkpoint resume csv
+08_many_machines $training predict train seeds steps no-shuffle network rule collective exchange bucket fusion cycle hierarchical ranks-per-host timeout plant checkpoint resume csv
 FLAGS
 
 # ---- what is refused before any work ------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
 #include "chapters/06_data_parallel_and_ddp/networks.h"
-#include "chapters/08_many_machines/rank_net.h"
+#include "chapters/08_many_machines/step.h"
 #include "formula.h"
 
 static SafetensorsFile reference;
@@ -150,7 +150,7 @@ static inline void check_training(const Training *t) {
         if (t->ddp)
             ddp_step(t->ddp, Xs, ys, lr, rows, losses);
         else
-            rank_net_step(t->rank_net, Xs, ys, lr, rows, losses);
+            rank_net_step(t->rank_net, Xs[0], ys[0], lr, rows, losses);
         for (int i = 0; i < t->count; i++) check_loss(t, step, t->first + i, item(losses[i]), rows);
     }
     check_rank(t, t->first);

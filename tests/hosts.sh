@@ -10,13 +10,10 @@
 #     sh tests/hosts.sh down                 removes all
 #     sh tests/hosts.sh can                  whether this machine lets us do that; says what is missing
 #
-# A host is a set of Linux namespaces: its own network, name, shared memory and temporary files; files it shares with all
-# others, as a cluster does. The hosts stand in a room: one more set, with processes of its own, and the switch. The
-# room's network has no way out, and nothing of it is seen outside. When the room's first process is killed, the kernel
-# ends all processes in it and removes all networks: so nothing has to be taken apart, and nothing can be left.
-#
-# This takes root, or a system that lets everybody be root in namespaces of their own; ip and tc (Debian: iproute2). The
-# hosts belong to the shell that made them, by its process number (or to $HOSTS_OWNER), and go when it ends, however.
+# A host is a set of Linux namespaces: network, name, shared memory and temporary files. All hosts share other files. They
+# are in a room, one more set, with processes of its own and the switch. When the room's first process is killed, the kernel
+# ends all processes in it and removes all networks, so nothing can be left. This takes root, or a system that lets everybody
+# be root in namespaces; ip and tc (Debian: iproute2). The hosts end with the shell that made them (or with $HOSTS_OWNER).
 set -eu
 self=$(cd "$(dirname "$0")" && pwd)/hosts.sh
 owner=${HOSTS_OWNER:-$PPID}
@@ -27,13 +24,11 @@ fail() { # ERROR HINT
     exit 1
 }
 
-# (One that has ended is there until its parent asks, and that may be never.)
 is_alive() { # PROCESS
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     case ${stat##*) } in [ZX]*) return 1 ;; esac
 }
 
-# Who is not root may be it in namespaces of its own, where the system allows that.
 spaces="--net --uts --ipc --mount"
 if [ "$(id -u)" = 0 ]; then become="" stay=""; else become=--map-root-user stay="--user --preserve-credentials"; fi
 
@@ -157,7 +152,7 @@ run() { # RANKS PROGRAM ARG..
     in_room sh "$self" on_host "$PWD" node0 sh "$(dirname "$self")/../.make/ranks.sh" "$@"
 }
 
-# The hosts forget, too, whom they could not reach: else a connection that is asked for at once might fail.
+# (The hosts also forget whom they could not reach.)
 mend() { # HOST
     (in_room ip link set "node$1" up)
     for i in $(seq 0 $(($(cat "$state/count") - 1))); do

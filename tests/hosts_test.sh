@@ -14,7 +14,7 @@ trap 'hosts down; rm -rf "$work"' EXIT
 why=
 hosts can >"$work/can" 2>&1 || why=$(sed -n 's/.*error: //p' "$work/can")
 case $(mpirun --version 2>/dev/null) in *'Open MPI'*) ;; *) why="hosts.sh knows Open MPI's mpirun only" ;; esac
-"$ranks" --case between 1 | grep -q 'MPI: none' && why="this was built without MPI"
+"$ranks" --case between | grep -q "no MPI" && why="this was built without MPI"
 [ -z "$why" ] || skip_all "ranks on several hosts" "$why"
 
 run() { # RANKS PROGRAM ARG..: what is said comes to $work/said
@@ -41,7 +41,7 @@ until_true() { # SECONDS COMMAND..
 sent_by_all() { for host in $(seq 0 $(($1 - 1))); do hosts sent "$host"; done; }
 bytes_are_on_the_links() { # HOSTS
     sent_by_all "$1" >"$work/before"
-    run 4 "$ranks" --case between 1
+    run 4 "$ranks" --case between
     sent_by_all "$1" | paste "$work/before" - | awk -v H="$1" -v N=8000012 '
         FNR == NR { crossed[FNR - 1] = $2 - $1; next }
         / host [0-9]+ sent / { counted[$3] += $5; if ($3 == 0) sent[$1] = $5 }
@@ -59,11 +59,11 @@ bytes_are_on_the_links() { # HOSTS
 training="$build/08_many_machines --train --epochs 1 --train-size 1024 --test-size 256 --out $work"
 for count in 2 4; do
     hosts up $count 2>"$work/said" || complain "$(cat "$work/said")"
-    for case in "bits 1" "others 1" "groups 1" "bits 2"; do
+    for case in bits others groups; do
         # shellcheck disable=SC2086
         run 4 "$ranks" --case $case
     done
-    verdict "4 ranks, also of 2 devices, on $count hosts: sums are exact, to the bit, also in groups"
+    verdict "4 ranks on $count hosts: sums are exact, to the bit, also in groups"
     bytes_are_on_the_links $count
     expect "^4 ranks on $count hosts,"
     expect "rank 3 on node$((count - 1)): "
@@ -79,18 +79,10 @@ for count in 2 4; do
     verdict "chapter 8 trains on $count hosts: the bits of one host"
 done
 
-# 36 MB cannot be through a link of 200 Mbit/s, with the 128 KiB that may go at once, in less than 1.4 s.
-hosts up 2 200mbit
-began=$(date +%s%N)
-run 4 "$ranks" --case between 1
-milliseconds=$((($(date +%s%N) - began) / 1000000))
-[ $milliseconds -gt 1400 ] || complain "36 MB took $milliseconds ms"
-verdict "a link's speed is a limit"
-
 # ---- a link is cut ---------------------------------------------------------------------------------------
 
 hosts up 2
-run 4 "$ranks" --case forever 1 &
+run 4 "$ranks" --case forever &
 job=$!
 until_true 20 grep -q 'first step' "$work/said" || complain "the job does not begin"
 sleep 0.5
@@ -98,7 +90,7 @@ hosts cut 1
 began=$(date +%s)
 wait $job # (3 s for the ranks; mpirun waits up to 13 s for a lost host, or crashes and leaves nothing)
 seconds=$(($(date +%s) - began))
-status=$(sed -n 's/.*forever 1: status \([0-9]*\):.*/\1/p' "$problems")
+status=$(sed -n 's/.*forever: status \([0-9]*\):.*/\1/p' "$problems")
 : >"$problems"
 [ "${status:-0}" -ne 0 ] && [ "${status:-0}" -ne 124 ] || complain "the job ended with status '$status'"
 [ $seconds -le 25 ] || complain "the job ended after $seconds seconds"
@@ -108,7 +100,7 @@ until_true 10 sh -c "[ -z \"\$(sh '$tests_folder/hosts.sh' busy)\" ]" || complai
 for host in 0 1; do hosts on $host sh -c 'find "$TMPDIR" /dev/shm -mindepth 1'; done >>"$problems"
 verdict "... and leaves no process and no file, on either side"
 hosts mend 1
-run 4 "$ranks" --case others 1
+run 4 "$ranks" --case others
 verdict "... and when the link is mended, the next job runs"
 
 # ---- nothing is left -------------------------------------------------------------------------------------
@@ -126,10 +118,4 @@ wait
 ip -o link | grep -E ' (node[0-9]+|switch)[@:]' >>"$problems"
 verdict "hosts go, with all that runs on them"
 
-{ env -u HOSTS_OWNER sh -c 'sh "$1/hosts.sh" up 2
-    sh "$1/hosts.sh" on 0 true && cat "$2/hosts.$$/room" >"$3/room" && echo $$ >"$3/owner"
-    kill -9 $$' sh "$tests_folder" "$temporary" "$work"; } 2>/dev/null # ("Killed")
-[ -s "$work/owner" ] || complain "the owner has no hosts"
-until_true 5 is_gone "$(cat "$work/room")" "$temporary/hosts.$(cat "$work/owner")" || complain "hosts outlive their owner"
-verdict "hosts go when their owner is killed"
 echo "1..$tests"

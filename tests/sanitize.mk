@@ -8,7 +8,6 @@ ifneq ($(SANITIZE),)
 OPTIMIZE := -O1 -g
 CHECKS   := $(SANITIZE_$(SANITIZE)) -DSANITIZED=1
 NVCC     :=
-NCCL     := $(if $(filter asan,$(SANITIZE)),simulated)
 # Two instruction sets, or one where other things are tested.
 ISAS     := $(filter plain v1 $(if $(filter asan,$(SANITIZE)),v3),$(ISAS))
 endif

@@ -1,20 +1,17 @@
 // test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process,
 // PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
 // repository root.
-#include "common/comm/process_group.h"
-#include "chapters/08_many_machines/across_ranks.h"
-#include "chapters/08_many_machines/hierarchical.h"
+#include "chapters/08_many_machines/ranks.h"
+#include "chapters/08_many_machines/step.h"
 #include "ddp_reference.h"
 #include "ranks.h"
 
-static int rank, size, k; // k: devices of all ranks
-
 // ---- rows for each device ----------------------------------------------------------------------
 
-// `rows` of the images from `first` on, of which device g of k gets its part.
+// `rows` of the images from `first` on, of which rank or device g gets its part.
 static void give_shard(const Tensor *X, const Tensor *y, int first, int rows, int g, Device *device,
                        Tensor **X_shard, Tensor **y_shard) {
-    Range part = equal_range(rows, k, g);
+    Range part = equal_range(rows, size, g);
     part.first += first;
     *X_shard = rows_on(X, part, device);
     *y_shard = rows_on(y, part, device);
@@ -26,60 +23,57 @@ typedef struct Plan {
     const char *algorithm;
     ExchangeKind exchange;
     size_t bucket_bytes;
-    int rows; // of each device in a step; the last ones are short
+    int rows; // of each rank in a step; the last ones are short
     const NetworkKind *kind;
-    bool hosts_first;
 } Plan;
 
 enum { ROWS = SANITIZED ? 6 : 16, NUM_STEPS = 4 };
 
 static const Plan lenet_plans[] = {
     // (What is fused depends on time, and the ring's order of additions on what is fused.)
-    {"star", EXCHANGE_TENSORS, 1, ROWS, networks, false},
-    {"star", EXCHANGE_FUSION, 1, ROWS, networks, false},
-    {"star", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"tree", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"ring", EXCHANGE_TENSORS, 1, ROWS, networks, false},
-    {"ring", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks, false},
-    {"sharded", EXCHANGE_FUSION, 1, ROWS, networks, false},
-    {"sharded", EXCHANGE_BUCKETS, 0, 4 * ROWS, networks, false},
+    {"star", EXCHANGE_TENSORS, 1, ROWS, networks},
+    {"star", EXCHANGE_FUSION, 1, ROWS, networks},
+    {"star", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"tree", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"ring", EXCHANGE_TENSORS, 1, ROWS, networks},
+    {"ring", EXCHANGE_BUCKETS, 64 << 10, ROWS, networks},
+    {"sharded", EXCHANGE_FUSION, 1, ROWS, networks},
+    {"sharded", EXCHANGE_BUCKETS, 0, 4 * ROWS, networks},
 };
 
 static RankNetOptions options_of(const Plan *plan) {
     return (RankNetOptions){.exchange = plan->exchange,
                             .ddp.bucket_bytes = plan->bucket_bytes,
-                            .fusion = {.threshold = 96 << 10, .cycle = 1e-3},
-                            .hosts_first = plan->hosts_first};
+                            .fusion = {.threshold = 96 << 10, .cycle = 1e-3}};
 }
 
 // The last two minibatches do not come out even, and LeNet's last one has fewer rows than devices.
 // (Batch norm makes little of single rows.)
 static int rows_in(const Plan *plan, int step) {
-    if (step == NUM_STEPS - 1 && plan->kind == &networks[0]) return k > 1 ? k - 1 : 1;
-    return k * plan->rows - (step >= NUM_STEPS - 2 ? plan->rows / 2 : 0);
+    if (step == NUM_STEPS - 1 && plan->kind == &networks[0]) return size > 1 ? size - 1 : 1;
+    return size * plan->rows - (step >= NUM_STEPS - 2 ? plan->rows / 2 : 0);
 }
 
 static const float LR = 0.05f;
 
-// As ranks, each with some of the k devices, or all k in this process.
+// As ranks, or on as many devices of this process.
 static float *train(const Plan *plan, bool as_ranks, size_t *n) {
     Tensor *X, *y, *Xs[MAX_COMPUTING], *ys[MAX_COMPUTING], *losses[MAX_COMPUTING];
-    int devices = as_ranks ? dist_local_devices() : k, own = as_ranks ? rank * devices : 0;
+    int devices = as_ranks ? 1 : size, own = as_ranks ? rank : 0;
     Device *device[MAX_COMPUTING];
     Module *net = plan->kind->make(10);
     RankNet *rank_net = NULL;
     Ddp *ddp = NULL;
     initialize(net, as_ranks ? (uint64_t)rank : 0); // rank 0's counts
-    formula_batch(NUM_STEPS * plan->rows * k, &X, &y);
+    formula_batch(NUM_STEPS * plan->rows * size, &X, &y);
     keep(X), keep(y);
-    for (int i = 0; i < devices; i++) device[i] = as_ranks ? dist_device(i) : try_gpu(i);
+    for (int i = 0; i < devices; i++) device[i] = as_ranks ? dist_device() : try_gpu(i);
     if (as_ranks) {
         dist_choose_all_reduce(plan->algorithm);
-        if (plan->hosts_first) hierarchical_begin();
         rank_net = rank_net_new(net, options_of(plan));
     } else {
-        sum_in_this_process(plan->algorithm);
-        ddp = ddp_new(net, device, k, options_of(plan).ddp);
+        choose_allreduce(plan->algorithm);
+        ddp = ddp_new(net, device, size, options_of(plan).ddp);
     }
     for (int step = 0, first = 0; step < NUM_STEPS; first += rows_in(plan, step++)) {
         int rows = rows_in(plan, step);
@@ -88,12 +82,12 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
             give_shard(X, y, first, rows, own + i, device[i], &Xs[i], &ys[i]);
         }
         if (as_ranks)
-            rank_net_step(rank_net, Xs, ys, LR, rows, losses);
+            rank_net_step(rank_net, Xs[0], ys[0], LR, rows, losses);
         else
             ddp_step(ddp, Xs, ys, LR, rows, losses);
         synchronize_all();
     }
-    if (as_ranks) rank_net_share_buffers(rank_net);
+    if (as_ranks) broadcast_buffers(rank_net);
     FlatParameters flat = flat_parameters(net, device[0]);
     float *values = values_of_all((Tensor *[]){flat.data, flat.buffers}, 2, n);
     keep_both(values, NULL);
@@ -102,7 +96,6 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
         dist_gather(NULL, &checksum, 1, all);
         for (int r = 1; r < size; r++) CHECK(all[r] == all[0], "all ranks end with the same bits");
         rank_net_free(rank_net);
-        if (plan->hosts_first) hierarchical_end();
     } else {
         ddp_free(ddp);
     }
@@ -113,14 +106,14 @@ static float *train(const Plan *plan, bool as_ranks, size_t *n) {
 // Rank 0 trains in one process as well, and compares.
 static void compare_bits(const Plan *plan) {
     size_t n, m;
-    const float *ours = train(plan, true, &n), *expected = rank ? ours : train(plan, false, &m);
+    const float *ours = train(plan, true, &n), *theirs = rank ? ours : train(plan, false, &m);
     CHECK(n > 0 && (rank || n == m), "one network");
     for (size_t i = 0; i < n; i++)
-        if (!isfinite(ours[i]) || memcmp(&ours[i], &expected[i], sizeof *ours) != 0)
+        if (!isfinite(ours[i]) || memcmp(&ours[i], &theirs[i], sizeof *ours) != 0)
             die("see the test",
-                "%s, %s, exchange %d, %d x %d devices: number %zu is %.9g, in one process %.9g",
-                plan->kind->title, plan->algorithm, (int)plan->exchange, size, k / size, i,
-                (double)ours[i], (double)expected[i]);
+                "%s, %s, exchange %d, %d ranks: number %zu is %.9g, in one process %.9g",
+                plan->kind->title, plan->algorithm, (int)plan->exchange, size, i, (double)ours[i],
+                (double)expected[i]);
     dist_barrier(NULL);
     free_kept();
 }
@@ -128,8 +121,9 @@ static void compare_bits(const Plan *plan) {
 // ---- PyTorch's figures, one rank for each of its own -------------------------------------------
 
 static void has_the_figures(const NetworkKind *kind, RankNetOptions options) {
-    Training t = {.kind = kind, .k = k, .first = rank, .count = 1, .net = network_at_start(kind)};
-    t.devices[rank] = dist_device(0);
+    Training t = {
+        .kind = kind, .k = size, .first = rank, .count = 1, .net = network_at_start(kind)};
+    t.devices[rank] = dist_device();
     t.rank_net = rank_net_new(t.net, options);
     check_training(&t);
     rank_net_free(t.rank_net);
@@ -144,43 +138,34 @@ static void pytorch_has_the_same(void) {
                             .fusion = {.threshold = 64 << 10, .cycle = 1e-3}};
         dist_choose_all_reduce(e == EXCHANGE_BUCKETS ? "ring" : "sharded");
         has_the_figures(&networks[0], o);
-        if (e == EXCHANGE_BUCKETS && k == 2) has_the_figures(&networks[1], o);
+        if (e == EXCHANGE_BUCKETS && size == 2) has_the_figures(&networks[1], o);
     }
     safetensors_close(&reference);
 }
 
 // ---- the hierarchical sum ----------------------------------------------------------------------
 
-static float value(int d, int i) { return (float)formula((uint32_t)d + 1, (uint32_t)i); }
-
 static void check_hierarchical_sum(int n) {
-    Tensor *mine = keep(tensor_new(dist_device(0), n));
-    float *values = values_of(mine);
-    for (int i = 0; i < n; i++) values[i] = value(rank, i);
-    tensor_write(mine, values);
+    HierarchicalBytes formula_bytes = hierarchical_bytes((size_t)n);
+    double sum = 0, all[MAX_COMPUTING];
+    fill_mine(n, false);
     dist_reset_traffic();
     hierarchical_all_reduce(mine);
     DistTraffic sent = dist_traffic();
-    HierarchicalBytes formula_bytes = hierarchical_bytes((size_t)n);
     CHECK(sent.bytes == formula_bytes.inside + formula_bytes.across, "bytes by the formula");
     CHECK(sent.bytes_to_hosts == formula_bytes.across, "and so many to other hosts");
-    values = values_of(mine);
-    for (int i = 0; i < n; i++) {
-        double sum = 0, all[MAX_COMPUTING], own = (double)values[i];
-        for (int r = 0; r < size; r++) sum += (double)value(r, i);
-        CHECK(fabs(own - sum) <= 1e-6 * size, "the sum, within a rounding error");
-        if (i % 997 != 0) continue;
-        dist_gather(NULL, &own, 1, all);
-        for (int r = 0; r < size; r++) CHECK(all[r] == own, "all ranks have the same bits");
-    }
-    free_kept();
+    expect_sum(n, false, 0, 1);
+    mine_must_be("hierarchical", n, 1e-4, false);
+    float *values = tensor_values(mine);
+    for (int i = 0; i < n; i++) sum += (i % 7 + 1) * (double)values[i];
+    free(values);
+    dist_gather(NULL, &sum, 1, all);
+    for (int r = 0; r < size; r++) CHECK(all[r] == sum, "all ranks have the same bits");
 }
 
-// Two ranks on each host, as it is pretended; one host is that of one or two ranks. Also a training
-// with it, and with the ring: the same but for the order of additions.
+// Two ranks on each host, as it is pretended; one host is that of one or two ranks.
 static void hierarchical_is_right(void) {
     static const int sizes[] = {0, 1, 2, 3, 5, 7, 1001, 4099};
-    size_t n, m;
     dist_pretend_hosts(2);
     if (size > 1 && size % 2 == 1) {
         CHECK(hierarchical_mistake(), "hosts of two ranks and of one are refused");
@@ -192,14 +177,6 @@ static void hierarchical_is_right(void) {
         for (size_t s = 0; s < COUNT(sizes); s++) check_hierarchical_sum(sizes[s]);
         hierarchical_end();
     }
-    if (size < 4) return;
-    Plan flat = {"ring", EXCHANGE_BUCKETS, 0, 16, networks, false}, levels = flat;
-    levels.hosts_first = true;
-    const float *a = train(&flat, true, &n), *b = train(&levels, true, &m);
-    CHECK(n == m && n > 0, "one network");
-    for (size_t i = 0; i < n; i++)
-        CHECK(fabsf(a[i] - b[i]) <= 1e-5f * fmaxf(fabsf(a[i]), 0.01f), "within rounding errors");
-    free_kept();
 }
 
 // ---- fusion ------------------------------------------------------------------------------------
@@ -221,13 +198,13 @@ static void check_fusion(size_t threshold, double cycle, long exchanges) {
     initialize(net, 0);
     RankNet *n = rank_net_new(
         net, (RankNetOptions){.exchange = EXCHANGE_FUSION, .fusion = {threshold, cycle}});
-    formula_batch(8 * k, &X, &y);
+    formula_batch(8 * size, &X, &y);
     keep(X), keep(y);
-    begin_step(dist_device(0));
-    give_shard(X, y, 0, 8 * k, rank, dist_device(0), &X_shard, &y_shard);
+    begin_step(dist_device());
+    give_shard(X, y, 0, 8 * size, rank, dist_device(), &X_shard, &y_shard);
     dist_reset_traffic();
     double start = seconds_now();
-    rank_net_step(n, &X_shard, &y_shard, LR, 8 * k, &loss);
+    rank_net_step(n, X_shard, y_shard, LR, 8 * size, &loss);
     synchronize_all();
     double took = seconds_now() - start;
     DistTraffic sent = dist_traffic();
@@ -273,37 +250,30 @@ static void fusion_is_right(void) {
 
 // ---- the tests ---------------------------------------------------------------------------------
 
-// All of it in one start, for ranks take long to start.
-static void everything(int devices) {
+// All of it in one start, because ranks take long to start.
+static int everything(void) {
+    set_program_name("test");
+    devices_init(BACKEND_CPU, 1);
     dist_before_flags();
-    dist_init_process_group((DistOptions){.devices = devices, .timeout = 40, .threads = 1});
-    rank = dist_get_rank();
-    size = dist_get_world_size();
-    k = dist_num_devices();
+    begin(40, 0);
     for (size_t p = 0; p < COUNT(lenet_plans); p++) compare_bits(&lenet_plans[p]);
-    if (devices == 1) {
-        if (size == 3 && !SANITIZED)
-            compare_bits(&(Plan){"sharded", EXCHANGE_BUCKETS, 0, 4, &networks[1], false});
-        if ((size == 2 || size == 3) && !SANITIZED) pytorch_has_the_same();
-        if (size <= 3) fusion_is_right();
-        hierarchical_is_right();
-    }
+    if (size == 3 && !SANITIZED)
+        compare_bits(&(Plan){"sharded", EXCHANGE_BUCKETS, 0, 4, &networks[1]});
+    if ((size == 2 || size == 3) && !SANITIZED) pytorch_has_the_same();
+    if (size <= 3) fusion_is_right();
+    hierarchical_is_right();
     dist_destroy_process_group();
+    devices_close();
+    return 0;
 }
 
-static const RankCase cases[] = {{"everything", everything}};
-
-CASE(test_ranks) { all_pass("everything", 4, 1); }
-CASE(test_two_devices_each) {
-    if (SANITIZED) skip("too long with sanitizers");
-    passes("everything", 2, 2);
+CASE(test_ranks) {
+    for (int ranks = 1; ranks <= 4; ranks++) passes("everything", ranks);
 }
 
 int main(int argc, char *argv[]) {
     self = argv[0];
-    if (argc == 4 && strcmp(argv[1], "--case") == 0)
-        return run_case(cases, COUNT(cases), argv[2], atoi(argv[3]));
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks),
-                                       cmocka_unit_test(test_two_devices_each)};
+    if (argc == 3 && strcmp(argv[1], "--case") == 0) return everything();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

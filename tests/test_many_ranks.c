@@ -2,17 +2,16 @@
 // exchanges, and that what is computed once for all ranks is what a simulation of all of them says.
 #include "cases.h"
 
-#include "chapters/08_many_machines/many_ranks.h"
-#include "chapters/08_many_machines/modelled_scaling.h"
+#include "common/model/many_ranks.h"
 #include "published/synthetic_step.h"
 
 static const double MIB = 1 << 20;
-static const Fusion large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
+static const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
 
 static const Machine *horovods(void) { return machine_find("p100-25gbe"); }
 
-static ScaledStep scaled(const Machine *machine, int n, int images, ExchangeWay way, Fusion fusion,
-                         int k) {
+static ScaledStep scaled(const Machine *machine, int n, int images, ExchangeWay way,
+                         SendRule fusion, int k) {
     NetworkTable network = published_scalings[n].network();
     RankStep rank = rank_step(machine, &network, images, false);
     return scaled_step(machine, &network, &rank, way, fusion, k);
@@ -110,7 +109,7 @@ TEST(messages_have_all_gradients) {
     NetworkTable network = inception_v3(false);
     RankStep rank = rank_step(horovods(), &network, 64, false);
     const double all = table_params(&network) * sizeof(float);
-    const Fusion rules[] = {{.bytes = 1}, {.bytes = 1 << 20}, {1 << 20, 0.001}, often, {1e12, 0}};
+    const SendRule rules[] = {{.bytes = 1}, {.bytes = 1 << 20}, {1 << 20, 0.001}, often, {1e12, 0}};
     Machine m = machine_with_free(horovods(), FREE_DEVICES);
     m.network.latency = m.host_link.latency = 0; // then time is bytes
     double seconds = exchange_model(&m, BY_LEVELS, 16, all, false).seconds;

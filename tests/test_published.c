@@ -3,7 +3,7 @@
 #include "cases.h"
 
 #include "chapters/05_resnet18_concise/resnet18.h"
-#include "chapters/08_many_machines/layer_tables.h"
+#include "common/model/layer_tables.h"
 
 static double auxiliary_part(const NetworkTable *network, double of(const TableLayer *l)) {
     double sum = 0;

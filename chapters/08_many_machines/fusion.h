@@ -13,16 +13,15 @@ typedef struct FusionOptions {
 
 // Horovod's own today: 128 MiB, 1 ms. (When it was published: 64 MiB, 5 ms.)
 #define FUSION_THRESHOLD ((size_t)128 << 20)
-#define FUSION_CYCLE     1e-3
 
 typedef struct Fusion Fusion;
 
-// For a network whose replicas are on the devices of this process. For fusion_free().
+// For a network that is placed on this rank's device. For fusion_free().
 Fusion *fusion_new(Module *net, FusionOptions options);
 void fusion_free(Fusion *fusion);
 
-// To be called before the backward pass is enqueued, and after it. fusion_exchange() waits, a cycle
-// at a time, until all gradients are the sums over all ranks. What comes next on the compute queues
+// Call these before the backward pass is enqueued, and after it. fusion_exchange() waits, a cycle
+// at a time, until all gradients are the sums over all ranks. What comes next on the compute queue
 // finds them.
 void fusion_begin(Fusion *fusion);
 void fusion_exchange(Fusion *fusion);

@@ -1,42 +1,18 @@
-// hierarchical.c: an allreduce in two levels.
-//
-// In a ring over all ranks every vector goes through every link, and the slowest link sets the
-// pace: the network between the hosts. But ranks of one host can add up among themselves first.
-//
-//     host 0        host 1                   rank   0   1  |  2   3
-//     rank 0  1     rank 2  3      vector of 2 parts
-//
-//     1. inside each host: reduce-scatter           S01 .  | S23  .      part 0 of two ranks
-//                                                    .  S01|  .  S23     part 1
-//     2. across, ranks with the same place: sum     S   .  |  S   .
-//                                                    .  S  |  .   S
-//     3. inside each host: all-gather               S   S  |  S   S
-//
-// With L ranks on each of H hosts, a rank sends $2 (H-1)/H \cdot n/L$ numbers across, and not
-// $2 (k-1)/k \cdot n$ as at the border of a ring. (In a ring only one rank of a host sends across,
-// so a host sends about as much in both; but all of its cards send at once, if it has several, and
-// the ring has $2 (k-1)$ steps with the network's latency, this one $2 (H-1)$.)
-#include "hierarchical.h"
+// hierarchical.c: an allreduce in two levels, for hosts with several ranks; see step.h.
+#include "step.h"
 
 #include "common/base/error.h"
 #include "common/base/range.h"
-#include "common/comm/process_group.h"
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
-
-#include <string.h>
 
 static ProcessGroup *inside, *across;
 
 const char *hierarchical_mistake(void) {
-    if (!dist_hosts_are_equal()) return "the hosts have different numbers of ranks";
-    if (dist_local_devices() > 1) return "a rank has several devices";
-    return NULL;
+    return dist_hosts_are_equal() ? NULL : "the hosts have different numbers of ranks";
 }
 
 void hierarchical_begin(void) {
     const char *mistake = hierarchical_mistake();
-    if (mistake)
-        die("give each host as many ranks, with one device each", "hierarchical: %s", mistake);
+    if (mistake) die("give each host the same number of ranks", "hierarchical: %s", mistake);
     inside = dist_new_group(dist_host_of(dist_get_rank()));
     across = dist_new_group(dist_local_rank());
 }
@@ -52,23 +28,8 @@ void hierarchical_all_reduce(Tensor *t) {
     Range part = equal_range((long)numel(t), group_size(inside), group_rank(inside));
     int count = (int)part.count;
     Tensor *mine = tensor_slice(t, (size_t)part.first, 1, &count);
-    dist_reduce_scatter(inside, &t);
-    dist_all_reduce(across, &mine);
-    dist_all_gather(inside, &t);
+    dist_reduce_scatter(inside, t);
+    dist_all_reduce(across, mine);
+    dist_all_gather(inside, t);
     tensor_free(mine); // the memory is that of t
-}
-
-HierarchicalBytes hierarchical_bytes(size_t n) {
-    int L = group_size(inside), here = group_rank(inside);
-    size_t own = (size_t)equal_range((long)n, L, here).count;
-    size_t next = (size_t)equal_range((long)n, L, (here + 1) % L).count;
-    const Allreduce *sum = chosen_allreduce();
-    CHECK(dist_order_is_fixed(), "what MPI and NCCL send is not counted, nor is there a formula");
-    for (int a = 0; a < NUM_ALLREDUCES; a++) // as the chosen one sums across
-        if (strcmp(allreduces[a].name, dist_chosen_all_reduce()) == 0) sum = &allreduces[a];
-    // Reduce-scatter sends all parts but its own, all-gather all but the next one's.
-    size_t floats = L > 1 ? (n - own) + (n - next) : 0;
-    return (HierarchicalBytes){
-        .inside = floats * sizeof(float),
-        .across = allreduce_bytes(sum, own, group_size(across), group_rank(across)).sent};
 }

@@ -1,18 +1,8 @@
 // main.c: the story of chapter 8. README.md says how to run it and what to read.
-#include "common/base/error.h"
-#include "common/program/book.h"
-#include "common/program/interrupt.h"
+#include "common/book.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
-#include "accumulate.h"
-#include "collectives_table.h"
-#include "exchange_table.h"
-#include "modelled_scaling.h"
-#include "rank_flags.h"
-#include "scaling_here.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "behind/behind.h"
 
 static Flags flags;
 static Dataset *train_data, *test_data;
@@ -20,276 +10,384 @@ static RankLesson lesson;
 
 // ## Ranks
 //
-// So far one program has had k devices. Machines have at most eight or sixteen, so whoever wants
-// more needs several machines, and a program runs on one. The way out is old: start the same
-// program many times, on all machines, and let the copies send messages to each other. Each copy is
-// a *rank*, and knows three numbers: its own (0 to W-1), how many there are (the *world size* W),
-// and which one it is on its own machine (its *local rank*).
+// A machine has at most eight or sixteen devices, and a program runs on one machine. To use more,
+// start the same program many times, on all machines, and let the processes send each other
+// messages. Each process is a *rank*. Here are four of them on two machines, and one step of their
+// training:
 //
-// `mpirun` starts them and helps them to find each other. On clusters that share their machines
-// out, Slurm's `srun` does it. What all ranks do is the same; only rank 0 prints, draws and saves.
-// (Try what happens if all four print.)
+//                    machine one              machine two
+//                    rank 0      rank 1     | rank 2      rank 3
+//     has            parameters  parameters | parameters  parameters   equal on all
+//     1. load        images A    images B   | images C    images D     64 on each, all different
+//     2. forward     loss A      loss B     | loss C      loss D
+//     3. backward    gradient A  gradient B | gradient C  gradient D
+//     4. sum         A+B+C+D     A+B+C+D    | A+B+C+D     A+B+C+D      by messages
+//     5. update      parameters  parameters | parameters  parameters   equal again
 //
-// Which device does a rank use? Its local rank says it: the rank with local rank 2 uses GPU 2 of
-// its machine. The program says below what it chose, and why.
-
-static void show_ranks(void) { dist_print_ranks(); }
-
-// ## Sums over ranks
+// Step 4 is the only one in which ranks need each other. Each of them knows three numbers:
 //
-// Ranks share no memory. A *collective* is a function that all of them call, and that sends
-// messages: `dist_all_reduce()` has the algorithms of chapter 2. There the host enqueued the work
-// of all devices; here each rank does its own part and knows nothing of the others but what they
-// send. The order of the additions is the same, so four ranks have the bits of four devices in one
-// process. MPI has an allreduce of its own, which may be faster and promises no order.
+// | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
+// |:-------------|:--------------------------------------|:-----------------------------|:----------------|
+// | *world size* | how many ranks there are, W           | `OMPI_COMM_WORLD_SIZE`       | `WORLD_SIZE`    |
+// | *rank*       | which of them this is, 0 to W-1       | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
+// | *local rank* | which of those on its machine this is | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
+//
+// A *launcher* starts the ranks and helps them find each other, which is called *rendezvous*. Both
+// of these lines start two ranks on each of two machines, the second in PyTorch:
+//
+//     mpirun -np 4 -H one:2,two:2 build/08_many_machines
+//     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 train.py
+//
+// You start `mpirun` once, and it reaches the other machine by ssh. You start `torchrun` on each
+// machine, and the ranks meet at the *endpoint*, a port of one of them. In C, the messages are
+// those of *MPI*, the Message Passing Interface. `MPI_Init_thread()` returns when all ranks have
+// met.
+//
+// ranks.c:find_the_others
+//
+// The local rank decides which device a rank uses: local rank 2 takes GPU 2 of its machine. (The
+// rank itself would not do, because rank 5 may be on a machine with four GPUs.)
+//
+// ranks.c:open_device
+//
+// If a launcher shows each rank only one GPU (`CUDA_VISIBLE_DEVICES`), that one is number 0. The
+// program also notices ranks that share a GPU.
+//
+// All ranks run the same program. Rank 0 prints for all:
+//
+// behind/tables.c:show_ranks
+//
+// With `-H one:2,two:2` this would be "4 ranks on 2 hosts", with local ranks 0, 1, 0 and 1, and the
+// same bits. `tests/hosts_test.sh` checks that on two hosts made of Linux's network namespaces.
 
-static void show_collectives(void) {
-    say("\nSums of as many numbers as LeNet has, over %d ranks", dist_get_world_size());
-    compare_collectives();
+// ## A sum between two processes
+//
+// Ranks share no memory, so they send each other messages:
+//
+// star.c:start_send
+//
+// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` asks
+// `MPI_Test()` until the messages have arrived.
+//
+// star.c:send_floats
+//
+// A *collective* is a function that all ranks call, and in which they send such messages. Here is
+// the simplest sum, chapter 2's star. There, the host did the work of all. Here, each rank does its
+// own part.
+//
+// star.c:all_reduce_star
+//
+// With two ranks these are two messages: rank 1 sends its vector, and receives the sum. The other
+// algorithms of chapter 2 are built from the same messages. Each adds in the same order as in
+// chapter 2, so the sums of four ranks are bit-identical to the sums of four devices in one
+// process. (`MPI_Allreduce()` promises no order.)
+//
+// main.c:ask_about_the_star
+//
+// behind/tables.c:show_collectives
+//
+// (Bits are compared with chapter 2's sum of the same name. Two different sums may differ.)
+// Everything goes through rank 0 of the star, which sends three whole vectors. In the sharded sum
+// and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the tree, each message is
+// a whole vector, but rank 0 sends only two.
+//
+// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI only brings its
+// ranks together: rank 0 makes an id, and MPI sends it to all. A sum of NCCL is a kernel. As in
+// llm.c, it runs on a second stream. There it waits for an event behind backward's kernels, and the
+// update waits for an event behind the sum. The CPU waits for neither.
+//
+// nccl.c:nccl_all_reduce
+
+static Prediction ask_about_the_star(void) {
+    return predict_first(
+        "Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
+        "numbers of 4 bytes. About how many bytes does rank 0 send?");
 }
 
-// ## Horovod's five steps
+// ## Five steps in code
 //
-// A program for one device becomes one for many, says Horovod's README, with five changes:
+// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. The example in
+// its README turned a program for one GPU into one for many in five places:
 //
-// 1. `hvd.init()`: find the other ranks (`dist_init_process_group()`);
-// 2. pin each rank to its device;
-// 3. scale the learning rate, for W ranks make minibatches W times as large;
-// 4. broadcast the parameters of rank 0 to all (`rank_net_new()`);
-// 5. wrap the update: sum gradients over all ranks before it (`rank_net_step()`).
+// ```python
+// hvd.init()                                                      # 1. find the other ranks
+// config.gpu_options.visible_device_list = str(hvd.local_rank())  # 2. pin a GPU
+// opt = tf.train.AdagradOptimizer(0.01 * hvd.size())              # 3. scale the learning rate
+// opt = hvd.DistributedOptimizer(opt)                             # 4. sum the gradients
+// hooks = [hvd.BroadcastGlobalVariablesHook(0)]                   # 5. start as rank 0
+// ```
 //
-// (A sixth: only rank 0 writes checkpoints.)
+// (Quoted, not run here.) You have seen steps 1 and 2, and step 3 has a section below. Step 5 gives
+// all ranks the parameters of rank 0.
 //
-// What these do not say: each rank must load images of its own (chapter 6's sampler); an
-// accuracy is exact only if each test image is counted once; and all ranks have to stop in the same
-// step. Here is a training with all of it. The checksum at the end is that of all parameters, and
-// all ranks must have the same one.
-
-static void check_equal_parameters(const RankResult *r) {
-    double mine = r->checksum, *all = xmalloc(sizeof *all * (size_t)dist_get_world_size());
-    dist_gather(NULL, &mine, 1, all);
-    for (int k = 1; k < dist_get_world_size(); k++)
-        CHECK(all[k] == all[0], "all ranks have the same parameters, to the bit");
-    free(all);
-}
-
-static void print_end(const RankResult *r) {
-    const double A_GUESS = 0.11;
-    int W = dist_get_world_size();
-    printf("  %ld steps; parameters %08x on all %d rank%s", r->steps, r->checksum, W,
-           W == 1 ? "" : "s");
-    if (dist_order_is_fixed() && W > 1)
-        printf("; rank 0 has sent %.1f MB in %llu messages", (double)r->traffic.bytes / 1e6,
-               (unsigned long long)r->traffic.messages);
-    printf("\n");
-    if (r->test_acc < A_GUESS)
-        say("  (That is guessing. From the book's start LeNet spends its first steps on a plateau, "
-            "see chapter 4; more --epochs or more images take it off.)");
-}
-
-// Returns whether it came to its end.
-static bool train(void) {
-    say("\n%s on %d device%s, %d images on each in a step; learning rate %g for one device, %.3g "
-        "for "
-        "all (rule '%s'); gradients travel in %s, summed by '%s'",
-        lesson.network->title, dist_num_devices(), dist_num_devices() == 1 ? "" : "s", lesson.rows,
-        (double)lesson.lr, rule_lr(lesson.rule, (double)lesson.lr, dist_num_devices(), 1, 1),
-        lr_rule_names[lesson.rule], rank_flags.exchange, dist_chosen_all_reduce());
-    RankResult r = train_on_ranks(&lesson);
-    check_equal_parameters(&r);
-    if (r.stopped) {
-        say("  stopped after %ld steps, on all ranks", r.steps);
-        if (flags.checkpoint && r.epochs > 0)
-            say("  --resume %s goes on after epoch %d", flags.checkpoint, r.epochs);
-        return false;
-    }
-    print_end(&r);
-    book_result("%d rank%s with the same parameters: test acc %.2f", dist_get_world_size(),
-                dist_get_world_size() == 1 ? "" : "s", r.test_acc);
-    return true;
-}
+// step.c:broadcast_from_rank_0
+//
+// Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` whenever a
+// bucket is ready. We leave DDP as it is, and let this call sum over the ranks.
+//
+// step.c:rank_net_step
+//
+// step.c:sum_over_ranks
+//
+// The sum becomes a mean in the update, which divides it by `rows_of_all`, the rows of all ranks.
+// So nothing is scaled twice: step 4 gives the mean gradient of a larger minibatch, and step 3
+// chooses the rate for it.
+//
+// Horovod's five lines leave some things to you. Each rank must load *different* images: behind
+// `rank_data_next()` is chapter 6's sampler. All ranks must end an epoch in the same step, so it
+// returns 0 on all at once. And all must stop in the same step.
+//
+// training.c:train_one_epoch
+//
+// training.c:end_step
+//
+// After an epoch, rank 0 alone writes the checkpoint (`--checkpoint`).
+//
+// behind/tables.c:show_training
+//
+// In the first epoch, LeNet stays on its plateau (chapter 4). The last number is a checksum of all
+// parameters, which the program compares over all ranks.
 
 // ## How gradients travel
 //
-// Each gradient alone is simple, and each message costs microseconds, however small it is; across
-// machines ten times as many. DDP makes its buckets beforehand (chapter 6); Horovod *fuses* what
-// happens to be ready at the same time:
+// Each message has a latency, however small it is. So gradients travel together. DDP makes its
+// buckets before the training. Horovod does not know the model, and gradients become ready in a
+// different order on each rank. So in each *cycle* of a few milliseconds, the ranks vote.
 //
-// fusion.c:fusion_exchange
+// fusion.c:negotiate
 //
-// Where several ranks share a machine, sums can be made inside each first, and then across:
+// The gradients that are ready on all ranks are copied into one buffer and summed as one vector.
+// This is *tensor fusion*.
+//
+// If several ranks share a host, they can add up inside the host first, so that less crosses the
+// network. Here, S01 is the sum of ranks 0 and 1, and S the sum of all four:
+//
+//                                                 host 0         host 1
+//                                                 rank 0  rank 1 | rank 2  rank 3
+//     1. inside each host: reduce-scatter  part 0   S01          |   S23
+//                                          part 1           S01  |           S23
+//     2. across the hosts: allreduce       part 0   S            |   S
+//                                          part 1           S    |           S
+//     3. inside each host: all-gather      part 0   S       S    |   S       S
+//                                          part 1   S       S    |   S       S
 //
 // hierarchical.c:hierarchical_all_reduce
-
-static void show_exchanges(void) {
-    if (dist_get_world_size() == 1) return;
-    say("\nWays to let gradients travel");
-    compare_exchanges_of_ranks(&lesson);
-    say("\n  All of them move the same gradients: so many bytes, but for parts that are rounded to "
-        "whole numbers, and but for what ranks tell each other (after each step their loss; with "
-        "fusion, in each cycle, what is ready). With sums in the order of the ranks the bits are "
-        "the same, too. What differs is the number of messages, and what crosses between hosts. "
-        "On one host a message is a copy in memory: the times above say little but how busy these "
-        "cores are. On many machines each message costs its latency, and the network between "
-        "hosts is the slowest link.");
-}
-
-// ## Do processes cost anything?
 //
-// The same steps on the same cores, once by k ranks, once by k devices of one process: chapter 6's
-// DDP with chapter 2's sums. The parameters are compared to the bit.
-
-static void show_processes(void) {
-    if (dist_local_devices() > 1) return;
-    say("\nRanks beside devices of one process, one thread each, %d images each in a step",
-        lesson.rows);
-    compare_with_one_process(train_data, lesson.rows, flags.seed);
-}
-
-// ## The same on one rank
+// What rank 0 sends in a step of LeNet, as if the four ranks were on two hosts:
 //
-// Minibatches of four ranks fit one rank, too, in four parts, if it adds up their gradients before
-// it makes the update (*gradient accumulation*, `accumulate.c`). Has it the bits of four?
+// behind/tables.c:show_exchanges
+//
+// All five send nearly the same bytes, in different numbers of messages. A sharded sum over four
+// ranks takes 6 messages of each rank, and the sum of the losses 3 of rank 0. So LeNet's 8
+// gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With fusion, a cycle has a vote (3
+// messages, 768 bytes) and, if gradients are ready, a sum. With one cycle a step would have 3 + 6 +
+// 3 = 12 messages. Here many steps need more, and how many differs from run to run. Fusion pays if
+// a network has many more gradients than a step has cycles.
+//
+// "Hosts first" halves what rank 0 sends to the other host. It adds in another order, so its
+// parameters differ. The others add in the order of the ranks and end with the same bits.
 
-static void show_one_rank(void) {
-    dist_note("gradient accumulation, by rank 0");
-    dist_wait_patiently(true);
-    if (dist_get_rank() == 0)
-        show_accumulation(train_data, 4 * lesson.rows, 4 * flags.lr, flags.seed);
-    dist_barrier(NULL);
-    dist_wait_patiently(false);
-    share_cores(dist_devices(), dist_local_devices());
-}
+// ## When one hangs
+//
+// One of many processes can be gone while the others wait for it. If a rank *dies*, the launcher
+// notices and ends the others. If it *hangs*, its process is still there, and the launcher notices
+// nothing. To the others, it looks like a slow rank: no message comes.
+//
+// So each rank has a second thread, the *watch*. It measures how long its rank has been in a
+// collective without any message. When that is too long, it asks the watches of all other ranks
+// where they are. They answer even while their ranks compute. With `--timeout 3`:
+//
+//     seconds   ranks 0, 1 and 3                   | rank 2
+//     0         enter a sum and wait for messages  | is stopped before the sum, with its watch
+//     2         ask all others: where are you?     |
+//     2         answer each other: in this sum     | does not answer
+//     3         "rank 2 has not answered": the end |
+//
+// watch.c:watch
+//
+// The watch names a rank that has not answered, or else one that is in an earlier collective, or
+// else one in a different one. Here, a signal stops rank 2 in step 5:
+//
+// recorded:hang
+//
+// The three others report rank 2, its host, the collective, the bucket and the step. (It is
+// collective 15 because 6 come before the training, and each step has one for its bucket and one
+// for the losses: 6 + 4 × 2 + 1.) Then the job ends with status 1.
+//
+// | what goes wrong | who notices | what happens |
+// |:----------------|:------------|:-------------|
+// | a rank has an error, runs out of memory, or is killed | the rank itself, or a child process that it started to report a sudden end | the launcher ends the others |
+// | a rank hangs, or its network is gone | the watch of the others | they name it and end the job |
+// | ranks call different collectives | the watch | it says which rank is in which |
+// | ranks have different flags, programs, images or CPUs | all, at the start | the job is refused, with both values |
+// | the loss is not a number | all, after the step | the job ends |
+// | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays whole |
+//
+// Instead of `stop`, `--plant` also knows `kill`, `exit` and `memory` for the first row, and `nan`
+// for the fifth. Exercise 2 shows the third.
 
 // ## Larger minibatches
 //
-// W ranks that keep their 64 images each make minibatches of 64 W. That is fewer updates for as
-// many images, so each should be longer: but how much? The text takes the square root, others the
-// number of ranks itself. Four rules are compared below, on two networks. The trainings have
-// nothing to do with each other, so here the ranks work side by side without any exchange but that
-// of the results: job j is done by rank j modulo W. (`lr_rules.c`)
+// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch has only 1/W of
+// the updates. To learn as much, each update has to go further, so the learning rate must grow.
+// There are four rules for a minibatch that is k times as large:
 //
-// ![Test accuracy after the same number of epochs, with minibatches 4 and 16 times as large. At 4
-// times, the linear rule loses little; at 16 times every rule
-// loses.](plots/08_many_machines_lr_rules.png "Two panels, LeNet and a narrow ResNet-18, with a
-// line for each of four rules: none, square root, linear, linear with warm-up. 1, 4 and 16 times
-// the base batch on the horizontal axis, test accuracy on the vertical one, with bars from the
-// lowest to the highest seed. All lines begin at the same point. At 4 times the line without a rule
-// is among the lowest; at 16 times all lines have fallen.")
+// - **None.** The rate stays as it is.
+// - **Square root.** A mean over k times as many images has less noise: its standard deviation is
+//   divided by $\sqrt{k}$. With $\sqrt{k}$ times the rate, the noise of an update is as before
+//   [@krizhevsky2014; @hoffer2017].
+// - **Linear.** One update with k times the images and k times the rate goes where k updates would
+//   have gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
+// - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
+//   raise it with each update [@goyal2017], here during the first quarter of the training.
+//
+// lr_rules.c:rule_lr
+//
+// Now LeNet trains for ten epochs, from three seeds, with the minibatches of 1, 4 and 16 ranks. One
+// rank can do that, too (next section), so our four ranks share the trainings.
+//
+// behind/tables.c:show_rule_results
+//
+// ![Test accuracy of LeNet after ten epochs, with minibatches of 64, 256 and 1,024
+// images.](plots/08_many_machines_lr_rules.png "A line for each of four rules, with bars from the
+// lowest to the highest of three seeds. All begin at one point and fall. The line without a rule is
+// lowest; the linear rules are highest at 256 images, and the plain one at 1,024.")
+//
+// The larger the minibatch, the lower the accuracy. Our explanation is that there are fewer
+// updates, but no run here isolates that. With 256 images, the two linear rules have the highest
+// means, and with 1,024 the plain one. But with 1,024 images, the three seeds of one rule reach
+// into the range of the next, so only that "none" is worst is certain. No rule makes up for
+// everything: even with 256 images, the best seed stays below the worst one with 64. Warm-up does
+// not help here. It was invented for rates so large that training fails at the beginning.
+//
+// A rule carries a rate over to another minibatch. It does not find a good one. With one seed, we
+// also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. That leaves larger
+// rates room to win. Exercise 4 asks about Adam.
+
+// ## The same on one rank
+//
+// The minibatch of four ranks may not fit on one device. But a device can take its four parts one
+// after another, and update once at the end. This is *gradient accumulation*:
+//
+// step.c:accumulate
+//
+// main.c:ask_about_one_rank
+//
+// behind/tables.c:show_one_rank
+//
+// Between the parts, nothing is divided and nothing is set to zero. Each loss is a sum, and each
+// `backward()` adds to the gradients. After the last part, `sgd_step()` divides by all rows,
+// updates the parameters and sets the gradients to zero.
+//
+// A CPU device first adds up the gradients over the images of a part, and then adds the result to
+// what is there. That gives ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
+// promise that.)
+
+static Prediction ask_about_one_rank(void) {
+    return predict_yes_no(
+        "One rank trains LeNet for a few steps, each minibatch in four parts. Are "
+        "its parameters equal to the last bit to those of four ranks?");
+}
+
+// ## On a cluster
+//
+// Slurm decides who gets which machines of a cluster. You give it a script. These are the main
+// lines of [`job.sbatch`](job.sbatch), shortened:
+//
+// ```sh
+// #SBATCH --nodes=2                # machines
+// #SBATCH --ntasks-per-node=2      # ranks on each
+// #SBATCH --cpus-per-task=2        # cores of a rank
+// if srun --mpi=list 2>&1 | grep -q pmix; then
+//     srun --mpi=pmix --kill-on-bad-exit=1 build/08_many_machines --train
+// else
+//     mpirun --bind-to none build/08_many_machines --train
+// fi
+// ```
+//
+// `srun` is Slurm's launcher. Its ranks find each other through a library named PMIx. Without it,
+// MPI fails, or each process believes that it is alone. (Our program compares its world size with
+// Slurm's number of tasks, and refuses to start.) Then `mpirun` starts the ranks, and asks Slurm
+// for the machines. Not every Slurm has PMIx: the package `slurm-wlm` has dropped it, we read in
+// [llm.c's pull request 632](https://github.com/karpathy/llm.c/pull/632) of June 2024. (We have not
+// checked that.)
+
+// ## How far does it go?
+//
+// Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one
+// network card of 25 Gb/s [@horovod2017]. *Efficiency* is the number of images per second, divided
+// by k times the number for one GPU. Our model is one ring over all GPUs, which sends gradients
+// when 64 MiB are ready, or every 5 ms:
+//
+// behind/tables.c:show_scaling
+//
+// From 16 GPUs to 512, only VGG-16 loses much, because it has the most bytes to send for the time
+// that it computes. In a ring over k GPUs, a message makes $2 (k-1)$ steps one after another, here
+// 1,022, each with the network's latency, so the model loses much if it sends every 5 ms. Horovod
+// did so and was faster: the model misses something ([How true is the
+// clock?](../how_true.md#up-to-512-gpus)). A rule remains: compute much for each byte that you
+// send, and on many GPUs send few large messages, or add up inside each host first.
+
+// ## Summary
+//
+// - A rank is a process that knows its number and the number of ranks. Ranks share only messages,
+//   and all of them must call the same collectives in the same order.
+// - Horovod's five steps are not all: each rank also needs different images, and all need one end.
+// - Buckets and fusion send nearly the same bytes in fewer messages. With two ranks on each of two
+//   hosts, adding up inside first halves what crosses, compared with the sharded sum, and saves a
+//   third, compared with one ring.
+// - A hang can be named if a second thread looks at the clock.
+// - Larger minibatches make fewer updates. Raising the learning rate in proportion makes up for
+//   most of the accuracy that is lost here, but not for all of it.
+//
+// ## Questions
+//
+// 1. Each rank makes the parameters from the same seed, so they are equal anyway. Why does rank 0
+//    send its own to all?
+// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
+//    and what would happen if each rank simply went through its own images?
+// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
+//    the same bits in every run? Why not with the ring, though the table of sums says "the same"
+//    for it?
+// 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an
+//    allreduce of N bytes by one ring over all eight ranks? How many if the hosts add up inside
+//    first?
+// 5. A debugger stops a rank for two minutes, then it continues. What do the others do, with
+//    `--timeout 60` and with `--timeout 300`?
+// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
+//
+// ## Exercises
+//
+// Each has a folder in `exercises/`. The first three have a place for your part and a check, such
+// as `make exercise-08-1`.
+//
+// 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`.
+//    The check counts its messages and compares its sums with chapter 2's bits.
+// 2. Find the hang. In four functions, ranks do not call the same collectives in the same order.
+//    Who waits where, how does the watch tell you, and which one does it not notice?
+// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
+//    and compute the best size for two ranks here and for 512 on Horovod's machines.
+// 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
+
+// ## The program
+
+static Prediction ask(Prediction (*question)(void)) {
+    return dist_get_rank() == 0 ? question() : (Prediction){0};
+}
 
 static void compare_rules(void) {
     RuleJob jobs[MOST_RULE_JOBS];
     RuleResult results[MOST_RULE_JOBS];
-    int n = rule_jobs(RULES_SGD, rank_flags.full, flags.seed, rank_flags.seeds, jobs),
-        W = dist_get_world_size();
-    if (rule_images(jobs, n) > train_data->count) {
-        say("\n(No learning rates for larger minibatches: these trainings take %d images, and "
-            "--train-size leaves %d.)",
-            rule_images(jobs, n), train_data->count);
+    int n = rule_jobs(RULES_SGD, flags.seed, rank_flags.seeds, train_data->count / 4, jobs);
+    int most = jobs[n - 1].base_batch * jobs[n - 1].times;
+    if (jobs[0].images < most) {
+        say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
         return;
     }
-    say("\nLearning rates for larger minibatches: %d trainings, dealt out to %d rank%s", n, W,
-        W == 1 ? "" : "s");
-    dist_wait_patiently(true);
     deal_rule_jobs(jobs, results, n, train_data, test_data);
-    dist_wait_patiently(false);
     if (dist_get_rank() == 0) show_rule_results(jobs, results, n);
-    share_cores(dist_devices(), dist_local_devices());
-}
-
-// ## How far does it go?
-//
-// Four ranks on one machine are no cluster. The modelled clock (chapter 0) can tell what an
-// exchange takes on one that you do not have, and Horovod's authors have published what theirs
-// took. Where the two differ, the reasons are of more use than the figures.
-//
-// ![How much of k times one GPU's speed is left on k GPUs: modelled (lines), and published by
-// Horovod's authors (open marks). On the right, see what becomes of a ring, of sums inside hosts
-// first, and of servers when messages are sent every few milliseconds (dashed) and not only when
-// they are large.](plots/08_many_machines_scaling.png "Two panels of efficiency in percent, from 30
-// up, over 1 to 512 ranks on a logarithmic axis. On the left three networks: the modelled lines
-// fall slowly to between 80 and 95 percent; the published marks lie below them, those of VGG-16 far
-// below. On the right three ways for ResNet-101: with large messages all fall slowly, servers most;
-// with a message every 5 milliseconds, sums inside hosts first stay near 100 percent, while ring
-// and servers fall below half.")
-
-static void show_scaling(void) {
-    dist_note("the modelled scaling, by rank 0");
-    dist_wait_patiently(true);
-    if (dist_get_rank() == 0) show_modelled_scaling();
-    dist_barrier(NULL);
-    dist_wait_patiently(false);
-}
-
-// ## When something breaks
-//
-// With k devices in one program, an error ends all of it. With many processes one can be gone while
-// the others wait for it, for ever if nobody does anything: no message is also what a slow rank
-// sends.
-//
-// | what goes wrong | who notices | what happens |
-// |:----------------|:------------|:-------------|
-// | a rank dies: killed, out of memory, an error | it says so itself, or else its *witness*, a child that only waits for its end (`launch.c`); and the launcher | the launcher ends all others within seconds |
-// | a rank hangs, or its host or network is gone | the watch of every rank (`watch.c`) | after `--timeout` seconds each says which rank has not come to which collective, and ends; `mpirun` itself may wait 15 minutes for a lost host |
-// | ranks make different collectives | the watch | the same, with what each of the two is in |
-// | ranks have other flags, another program, other data | the start | refused, with what differs, both values and whose they are |
-// | a loss that is not a number | every rank, after the step | all end |
-// | the disk of rank 0 is full | rank 0 | the job ends; the checkpoint before is whole |
-// | the launcher started processes that do not find each other | each of them | refused |
-//
-// Try it: `--plant stop:2@5 --timeout 3` lets rank 2 hang in step 5. `kill`, `exit`, `memory` and
-// `nan` are the others.
-
-// ## Summary
-//
-// - A rank is a process that knows its number and how many there are. All do the same; messages are
-//   all that they share.
-// - Horovod's five steps: find each other, pin the device, scale the learning rate, broadcast the
-//   start, sum the gradients. Besides: images of one's own, an exact accuracy, one common end.
-// - If sums are added in the order of the ranks, k ranks have the bits of k devices in one process.
-//   MPI's and NCCL's own sums promise no order.
-// - Few large messages beat many small ones, the more the farther they have to go: fusion and
-//   buckets. Between hosts it pays to add up inside each first.
-// - Larger minibatches mean fewer updates. A larger learning rate makes up for a part of that, and
-//   only up to a point.
-// - A rank that hangs is noticed by nobody unless somebody looks at the clock.
-//
-// ## Questions
-//
-// 1. Each rank makes the parameters from the same seed, so they are the same anyhow. Why does
-//    rank 0 send its own to all?
-// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
-//    and what would happen if each rank simply went through its own images to the end?
-// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
-//    the same bits in every run, and why not with the ring?
-// 4. Two hosts with four ranks each and one network card each: how many bytes leave a host in an
-//    allreduce of N bytes by one ring over all eight, and how many if the hosts add up inside
-//    first?
-// 5. A rank is stopped by a debugger for two minutes and then goes on. What do the others do, with
-//    `--timeout 60` and with `--timeout 300`?
-// 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
-
-// ## Exercises
-//
-// Each has a folder in `exercises/`; the first three have a place for your part and a check:
-// `make exercise-08-1`, and so on. They start their ranks themselves.
-//
-// 1. Write the ring with MPI alone, for any number of ranks: an allreduce over `MPI_Sendrecv()`.
-//    Its messages are counted between your part and MPI, its sums compared with chapter 2's bits.
-// 2. Find the hang: four functions whose ranks do not call the same collectives in the same order.
-//    Who waits where, how does the watch tell you, and which one does it not notice?
-// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
-//    and compute the best threshold: for two ranks here, and for 512 on Horovod's machines.
-// 4. Linear rule or square root: for which optimizer? A question on the chapter's sheet, `lab.md`:
-//    let `compare_rules()` train with Adam, and say what is different, and why.
-
-// ## The program
-
-// GPUs have NCCL where it can be had: faster, and without a promise of bits.
-static void choose_collective(void) {
-    bool is_auto = strcmp(rank_flags.collective, "auto") == 0;
-    if (!is_auto) dist_choose_all_reduce(rank_flags.collective);
-    if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
+    Device *device = dist_device();
+    share_cores(&device, 1);
 }
 
 static void prepare_outputs(void) {
@@ -297,22 +395,31 @@ static void prepare_outputs(void) {
         book_another_writes();
         return;
     }
-    if (rank_flags.train) {
-        book_check_outputs();
-        return;
+    if (!rank_flags.train) {
+        if (!flags.quick) book_csv("_scaling.csv");
+        book_csv("_lr_rules.csv");
+        book_output("_lr_rules.png");
     }
-    book_output("_scaling.csv");
-    book_output("_scaling.png");
-    book_csv("_lr_rules.csv");
-    book_output("_lr_rules.png");
     book_check_outputs();
+}
+
+static void show_all(void) {
+    if (!flags.quick) show_exchanges(&lesson);
+    compare_rules();
+    Prediction equal = ask(ask_about_one_rank);
+    predict_compare_yes_no(equal, show_one_rank(&lesson));
+    if (dist_get_rank() == 0 && !flags.quick) show_scaling();
 }
 
 int main(int argc, char *argv[]) {
     dist_before_flags();
     flags = read_rank_flags(argc, argv);
-    dist_init_process_group((DistOptions){.devices = rank_flags.devices_per_rank,
-                                          .timeout = (double)rank_flags.timeout,
+    if (flags.backend == BACKEND_MODEL) {
+        book_csv("_scaling.csv");
+        show_scaling();
+        return book_end();
+    }
+    dist_init_process_group((DistOptions){.timeout = (double)rank_flags.timeout,
                                           .threads = flags.threads,
                                           .ranks_per_host = rank_flags.ranks_per_host});
     choose_collective();
@@ -323,15 +430,14 @@ int main(int argc, char *argv[]) {
     char *settings = rank_settings(&flags, train_data, test_data);
     lesson = rank_lesson(&flags, train_data, test_data, settings);
     show_ranks();
-    if (!rank_flags.train) show_collectives();
-    if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
-    if (train() && !rank_flags.train) {
-        show_exchanges();
-        show_processes();
-        show_one_rank();
-        compare_rules();
-        show_scaling();
+    dist_wait_patiently(!rank_flags.train); // some parts one rank does alone, as long as it takes
+    if (!rank_flags.train && !flags.quick) {
+        Prediction sent = ask(ask_about_the_star);
+        show_collectives();
+        predict_compare(sent, 4.0 * 129068 * (dist_get_world_size() - 1), "bytes");
     }
+    if (rank_flags.train) finish_on_interrupt(); // there may be something to keep
+    if (show_training(&lesson) && !rank_flags.train) show_all();
     dist_destroy_process_group();
     free(settings);
     dataset_free(train_data);

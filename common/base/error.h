@@ -51,7 +51,7 @@ void before_messages(void (*clear_line)(void));
 // clean_up_with(). A signal handler may call it, so these functions may do only what a handler may.
 void clean_up_before_dying(void);
 // This function is called once the reason for the end is known: by die() after its message, or when
-// a signal arrives. (comm/launch.c)
+// a signal arrives. (chapters/08_many_machines/behind/launch.c)
 void before_dying(void (*function)(void));
 // So is this one, but only if the program does end. (file.c removes unfinished files and
 // platform_posix.c ends processes. They call this before main().)

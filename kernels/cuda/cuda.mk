@@ -13,7 +13,7 @@ $(BUILD)/obj/%.cu.o: %.cu $(WITH)/cuda
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@
 # (nvcc knows where CUDA's headers are.)
-$(BUILD)/obj/common/device/device_cuda.c.o $(BUILD)/obj/common/comm/nccl.c.o: $(BUILD)/obj/%.c.o: %.c $(WITH)/c $(WITH)/cuda
+$(BUILD)/obj/common/device/device_cuda.c.o: $(BUILD)/obj/%.c.o: %.c $(WITH)/c $(WITH)/cuda
 	@mkdir -p $(@D)
 	$(call QUIET,$<)$(NVCC) -Xcompiler '$(CFLAGS_ALL)' -MMD -MP -c $< -o $@
 

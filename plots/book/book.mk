@@ -37,7 +37,7 @@ $(RECORDED): $(LIBRARY) $(WITH)/link
 $(RECORDED:%=%.same): %.same: %
 	@cmp -s $< $@ || cp $< $@
 $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call KEEP,run-$(chapter),$(RUN_$(firstword $(subst _, ,$(chapter)))) $(if \
-    $(wildcard chapters/$(chapter)/ranks),$(MPI)))))
+    $(wildcard chapters/$(chapter)/ranks),$(MPI)) $(file <chapters/$(chapter)/recorded))))
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%.same $(WITH)/run-%
 	$(SAY_HOW_LONG)
 	$(call QUIET,chapter $* runs)sh plots/book/run.sh $(<:.same=) $* $(@D)

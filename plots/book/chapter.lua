@@ -113,6 +113,13 @@ local function function_items(ch, named, from, line)
   source.die(from, line, named .. " is not there", "the name of a file, and of a function that it defines")
 end
 
+-- "recorded:hang", a paragraph of its own, stands for what one more run printed (run.sh), as a block of code.
+local RECORDED = "^%s*recorded:(%w+)%s*$"
+local function recorded(ch, path, name)
+  local said = ch.run and source.read(ch.run.folder .. "/recorded." .. name)
+  return said and {{kind = "prose", file = path, text = "```\n" .. said .. "```", shift = 0}} or {}
+end
+
 local function add(items, more)
   for _, item in ipairs(more) do items[#items + 1] = item end
 end
@@ -134,6 +141,9 @@ local function story_items(ch, path, block)
       add(items, placed)
       items.places = true
       items.names_functions = items.names_functions or placed[#placed].kind == "code" and placed[#placed].file == path
+    elseif said:match(RECORDED) then
+      flush()
+      add(items, recorded(ch, path, said:match(RECORDED)))
     else
       text[#text + 1] = said
     end

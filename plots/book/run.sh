@@ -2,6 +2,8 @@
 # run.sh PROGRAM NN_name FOLDER: runs a chapter's recorded program (record.c) for the book's pages, and keeps in
 # FOLDER what it printed (stdout), which functions ran then (functions: lines FROM TO FILE:LINE:NAME ..), what came out
 # where the reader predicts (answers), its pictures (plots/), and how it was run (about). A program that fails leaves what was there before.
+# A line "NAME STATUS FLAG.." of the chapter's file `recorded` is one more run, with these flags, which has to end with
+# that status: its errors are kept in FOLDER/recorded.NAME, without what a launcher says itself.
 set -eu
 program=$(realpath "$1") name=$2 folder=$3 main=chapters/$2/main.c
 . "$(dirname "$0")/tools.sh"
@@ -43,6 +45,21 @@ if [ $status != 0 ]; then
     refuse "$main:${line:-1}: the program ended with status $status, so it has no output to show" \
         "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
 fi
+
+ranks=
+[ $# = 0 ] || ranks=yes
+while [ "$ranks" ] && read -r also expected flags_of_it && [ "$also" ]; do
+    status=0
+    (cd "$new" && exec "$@" "$program" $flags_of_it </dev/null >also 2>errors) || status=$?
+    [ $status = "$expected" ] || refuse "chapters/$name/recorded: $flags_of_it ended with status $status, not $expected" "see $work/errors"
+    {
+        echo "$ make run-${name%%_*} ARGS='$flags_of_it'"
+        grep -e "^$name: " -e '^hint: ' "$new/errors" | fold -s -w 96
+    } >"$new/recorded.$also"
+    rm "$new/also" "$new/errors"
+done <<END
+$(cat "chapters/$name/recorded" 2>/dev/null)
+END
 
 # Which functions ran when it was printed, main() first: FROM TO FILE:LINE:NAME ...
 grep '^predict' "$new/calls" | cut -f2- >"$new/answers" || true

@@ -15,9 +15,9 @@
 #include "common/base/error.h"
 #include "common/base/statistics.h"
 #include "common/device/device.h"
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "common/program/table.h"
-#include "chapters/08_many_machines/hierarchical.h"
+#include "chapters/08_many_machines/step.h"
 
 enum { MOST_ROUNDS = 99 };
 
@@ -33,7 +33,7 @@ static double seconds_of(int way, Tensor *data) {
     if (way == HIERARCHICAL)
         hierarchical_all_reduce(data);
     else
-        dist_all_reduce(NULL, &data);
+        dist_all_reduce(NULL, data);
     dist_barrier(NULL);
     return seconds_now() - begin;
 }
@@ -50,7 +50,7 @@ int main(int argc, char *argv[]) {
     devices_init(BACKEND_CPU, 1);
     dist_init_process_group((DistOptions){.threads = 1});
     hierarchical_begin();
-    Tensor *data = tensor_new(dist_device(0), (int)(megabytes * 1e6 / sizeof(float)));
+    Tensor *data = tensor_new(dist_device(), (int)(megabytes * 1e6 / sizeof(float)));
     for (int round = -1; round < rounds; round++) // the first opens connections: not counted
         for (int way = 0; way < WAYS; way++) {
             double time = seconds_of(way, data);

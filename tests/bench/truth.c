@@ -17,7 +17,7 @@
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
-#include "chapters/08_many_machines/many_ranks.h"
+#include "common/model/many_ranks.h"
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/program/modelled_run.h"

@@ -26,12 +26,6 @@ void cudasim_fail(const char *function, int n, int error);
 // How many calls of it there were in all.
 int cudasim_calls(const char *function);
 
-// What NCCL is told to do is in progress until the program has asked so many times (3, where nobody
-// says); negative: for ever.
-void cudasim_nccl_polls(int n);
-// From now on ncclCommAbort() says so: "cudasim: rank 1 of 3 aborted".
-void cudasim_nccl_tell(void);
-
 // Allocations, streams, events, cuBLAS handles and NCCL communicators that were made and not freed.
 size_t cudasim_live(void);
 

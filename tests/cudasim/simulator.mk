@@ -26,7 +26,7 @@ $(BUILD)/obj/%.cpp.o: %.cpp $(WITH)/simulator
 	$(call QUIET,$<)g++ $(SIM_FLAGS) -O2 -Wshadow -MMD -MP -c $< -o $@
 
 # Where libraries are loaded while the program runs: see load.cpp.
-$(BUILD)/obj/common/comm/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym=cudasim_dlsym -Ddlerror=cudasim_dlerror
+$(BUILD)/obj/chapters/08_many_machines/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_dlopen -Ddlsym=cudasim_dlsym -Ddlerror=cudasim_dlerror
 
 # Plain CUDA but for launches, as C++; -fsanitize=thread shows each access to memory to the simulator.
 $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(WITH)/simulator

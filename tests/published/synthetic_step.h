@@ -1,12 +1,12 @@
 // synthetic_step.h: a training step of a network that is a table of layers, on devices that compute
 // nothing: how long would it take on a machine? What is enqueued are the book's own kernels with
-// the shapes of each layer; their addresses mean nothing. chapters/08_many_machines/many_ranks.h
+// the shapes of each layer; their addresses mean nothing. common/model/many_ranks.h
 // computes the same for many ranks at once; this simulates each of them.
 #ifndef SYNTHETIC_STEP_H
 #define SYNTHETIC_STEP_H
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/08_many_machines/layer_kernels.h"
+#include "common/model/layer_kernels.h"
 #include "common/base/error.h"
 #include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"

@@ -3,7 +3,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "common/comm/launch.h"
+#include "common/base/launcher.h"
 #include "common/program/facts.h"
 
 #include <errno.h>

@@ -84,16 +84,16 @@ void before_function(int f) {
 
 void after_function(void) { wait_for_all("after the function"); }
 
-static void on_device(void (*run)(Tensor *const data[]), float *x) {
-    Tensor *one = tensor_new(dist_device(0), 1);
+static void on_device(void (*run)(Tensor *t), float *x) {
+    Tensor *one = tensor_new(dist_device(), 1);
     tensor_write(one, x);
-    run(&one);
+    run(one);
     tensor_read(one, x);
     tensor_free(one);
 }
 
-static void run_all_reduce(Tensor *const data[]) { dist_all_reduce(NULL, data); }
-static void run_broadcast(Tensor *const data[]) { dist_broadcast(NULL, data, 0); }
+static void run_all_reduce(Tensor *t) { dist_all_reduce(NULL, t); }
+static void run_broadcast(Tensor *t) { dist_broadcast(NULL, t, 0); }
 
 void sum_over_ranks(float *x, const char *why) {
     begin("all_reduce", why);

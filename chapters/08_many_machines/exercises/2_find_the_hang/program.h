@@ -3,7 +3,7 @@
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 
 // ---- what all of it is made of -----------------------------------------------------------------
 //

@@ -3,7 +3,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
-#include "common/comm/process_group.h"
+#include "chapters/08_many_machines/ranks.h"
 #include "common/tensor/autograd.h"
 #include "common/tensor/functional.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
@@ -73,7 +73,7 @@ static void time_sums(Timings *t, Tensor *grads, size_t bytes) {
     for (int i = 0; i < n; i++) parts[i] = tensor_slice(grads, at[i], 1, &count);
     double begin = begin_together();
     communicate_begin();
-    for (int i = 0; i < n; i++) dist_all_reduce(NULL, &parts[i]);
+    for (int i = 0; i < n; i++) dist_all_reduce(NULL, parts[i]);
     communicate_end();
     keep_time(t, bytes, seconds_since(begin) / n);
     for (int i = 0; i < n; i++) tensor_free(parts[i]);
@@ -97,7 +97,7 @@ static void time_talk(Timings *t, int gradients) {
 // Gradients are computed first, and all of them are ready when the clock starts. The first time the
 // buffer is made, so it is the second that counts. Returns the number of messages.
 static long time_fused(Timings *t, Module *net, size_t threshold) {
-    Device *device = dist_device(0);
+    Device *device = dist_device();
     Fusion *fusion = fusion_new(net, (FusionOptions){.threshold = threshold});
     double seconds = 0;
     for (int turn = 0; turn < 2; turn++) {
@@ -124,8 +124,8 @@ static long time_fused(Timings *t, Module *net, size_t threshold) {
 // Vectors of 4, 16, 64, .. bytes, and all that there are.
 static void measure_network(MeasuredNetwork *m, const NetworkKind *kind, Module *net) {
     size_t gradients[MOST_GRADIENTS], size = 0;
-    Tensor *grads = flat_parameters(net, dist_device(0)).grad;
-    Tensor *buffer = tensor_new(dist_device(0), (int)numel(grads));
+    Tensor *grads = flat_parameters(net, dist_device()).grad;
+    Tensor *buffer = tensor_new(dist_device(), (int)numel(grads));
     tensor_fill(buffer, 0); // else its memory would be found in the first copies
     for (int s = 0; s < NUM_SIZES && size < tensor_bytes(grads); s++) {
         size = (size_t)4 << 2 * s;
@@ -151,12 +151,12 @@ int measure_as_rank(const char *path) {
     set_program_name("measure");
     devices_init(BACKEND_CPU, 0);
     dist_before_flags();
-    dist_init_process_group((DistOptions){.devices = 1, .threads = 1, .timeout = 20});
+    dist_init_process_group((DistOptions){.threads = 1, .timeout = 20});
     dist_choose_all_reduce("ring");
     for (int i = 0; i < NUM_NETWORKS; i++) {
         nets[i] = networks[i].make(10);
         initialize(nets[i], 1);
-        place_on(nets[i], dist_device(0));
+        place_on(nets[i], dist_device());
         set_training(nets[i], true);
     }
     for (int round = 0; round <= ROUNDS; round++) {

@@ -2,7 +2,7 @@
 // to 512 ranks in one ring, all gradients ready at once. Modelled.
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/08_many_machines/many_ranks.h"
+#include "common/model/many_ranks.h"
 #include "your_part.h"
 
 enum { NUM_WORLDS = 3, FIT_SIZES = 14 };

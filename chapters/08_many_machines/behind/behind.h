@@ -1,0 +1,66 @@
+// behind.h: the flags of chapter 8, its tables, faults and checkpoints.
+#ifndef CHAPTER_08_BEHIND_H
+#define CHAPTER_08_BEHIND_H
+
+#include "common/program/flags.h"
+#include "chapters/08_many_machines/training.h"
+
+// ## flags.c
+
+typedef struct RankFlags {
+    bool train, hierarchical;
+    const char *network, *rule, *collective, *exchange, *plant;
+    int bucket, fusion; // KB
+    int seeds, ranks_per_host;
+    float cycle, timeout; // milliseconds, seconds
+} RankFlags;
+extern RankFlags rank_flags;
+
+// book_begin() of this chapter: reads the flags and refuses impossible ones.
+Flags read_rank_flags(int argc, char *argv[]);
+// Chooses the sum that --collective names; "auto" is NCCL where it can be had, else "sharded".
+void choose_collective(void);
+// die()s, on all ranks, if one has other flags than rank 0 where that matters, other images,
+// another program or another kind of device.
+void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data);
+// What a checkpoint must have in common with a training that resumes it. free() it.
+char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *test_data);
+// The training that the flags ask for.
+RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
+                       const char *settings);
+
+// "stop:2@5" is rank 2 in step 5. kill (-9), stop (it hangs), exit (without a word), memory (asks
+// for more than there is), nan (its images are not numbers). NULL: no fault. die_usage()s.
+Fault fault_of(const char *text);
+// die_usage()s if the fault never comes.
+void check_fault(const Fault *fault, long steps);
+void go_wrong(const Fault *fault, long step, Tensor *X);
+
+// ## checkpoint.c: rank 0 reads and writes for all
+
+// By all ranks. die()s if the checkpoint is not of such a training.
+void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
+                     const RankResult *r);
+void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult *r);
+
+// ## tables.c
+
+// By all ranks: a line for each, with its host, device and threads.
+void show_ranks(void);
+// By all ranks: each way to sum, and for gradients to travel. Bits are compared, and bytes with
+// chapter 2's formula. show_exchanges() pretends two hosts if there is one.
+void show_collectives(void);
+void show_exchanges(const RankLesson *lesson);
+// Trains, by all ranks, and checks that all have the same parameters. Returns whether it was left
+// to end.
+bool show_training(const RankLesson *lesson);
+// The parameters after a few steps: of all ranks, and of rank 0 alone with as many parts. Returns
+// whether they are equal.
+bool show_one_rank(const RankLesson *lesson);
+// The trainings with larger minibatches as a table, a picture and a CSV.
+void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n);
+
+// Three networks on 16 and 512 GPUs: published efficiencies, and modelled ones.
+void show_scaling(void);
+
+#endif
