@@ -110,7 +110,7 @@ awk -F, '
     }' "$root/plots/recorded/resnet18_factors.csv" >figures
 grep -v ^from figures | while read -r row; do words | grep -qF "$row" || complain "no '$row'"; done
 grep -qx 'from 0.6750 to 0.7785 and 0.5520 to 0.7570' figures && tr -s ' \n/' ' ' <"$chapter/main.c" |
-    grep -q 'with 0.675 or with 0.779. .* from 0.552 to 0.757' || complain "$(grep ^from figures)"
+    grep -q 'from 0.675 to 0.779. .* from 0.552 to 0.757' || complain "$(grep ^from figures)"
 verdict "the recorded experiment: its table and the text"
 trains --devices 1 --steps 0 --load averaged
 has 'test acc: '
