@@ -51,8 +51,8 @@ static bool is_ready_here(const Fusion *f, int p) {
     return event_reached(r->ready);
 }
 
-// Each rank votes, with 1 or 0, for each gradient that is ready here and not yet summed. The votes
-// are summed like everything else: a gradient with W votes is ready on all ranks.
+// For each gradient, a rank votes 1 if it is ready here and not yet summed, else 0. The votes are
+// summed like everything else, so a gradient with W votes is ready on all ranks.
 static int negotiate(Fusion *f, bool ready[]) {
     double *votes = xmalloc(sizeof *votes * (size_t)f->num_params);
     int found = 0;

@@ -10,10 +10,9 @@ static RankLesson lesson;
 
 // ## Ranks
 //
-// A machine has at most eight or sixteen devices, and a program runs on one machine. To use more,
-// start the same program many times, on all machines, and let the processes send each other
-// messages. Each process is a *rank*. Here are four of them on two machines, and one step of their
-// training:
+// A program runs on one machine, which has at most eight or sixteen devices. To use more, start the
+// same program many times across all machines and let the processes send each other messages. Each
+// process is a *rank*. Here is one training step of four ranks on two machines:
 //
 //                    machine one              machine two
 //                    rank 0      rank 1     | rank 2      rank 3
@@ -24,41 +23,41 @@ static RankLesson lesson;
 //     4. sum         A+B+C+D     A+B+C+D    | A+B+C+D     A+B+C+D      by messages
 //     5. update      parameters  parameters | parameters  parameters   equal again
 //
-// Step 4 is the only one in which ranks need each other. Each of them knows three numbers:
+// Only in step 4 do ranks need each other. Each rank knows three numbers:
 //
 // | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
 // |:-------------|:--------------------------------------|:-----------------------------|:----------------|
-// | *world size* | how many ranks there are, W           | `OMPI_COMM_WORLD_SIZE`       | `WORLD_SIZE`    |
-// | *rank*       | which of them this is, 0 to W-1       | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
-// | *local rank* | which of those on its machine this is | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
+// | *world size* | the number of ranks, W | `OMPI_COMM_WORLD_SIZE`       | `WORLD_SIZE`    |
+// | *rank* | the number of this rank, 0 to W-1 | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
+// | *local rank* | its number on its machine, from 0 | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
 //
-// A *launcher* starts the ranks and helps them find each other, which is called *rendezvous*. Both
-// of these lines start two ranks on each of two machines, the second in PyTorch:
+// A *launcher* starts the ranks and helps them find each other (the *rendezvous*). Each of these
+// lines starts two ranks on each of two machines, the second one with PyTorch:
 //
 //     mpirun -np 4 -H one:2,two:2 build/08_many_machines
 //     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 train.py
 //
 // You start `mpirun` once, and it reaches the other machine by ssh. You start `torchrun` on each
-// machine, and the ranks meet at the *endpoint*, a port of one of them. In C, the messages are
-// those of *MPI*, the Message Passing Interface. `MPI_Init_thread()` returns when all ranks have
-// met.
+// machine, and the ranks meet at the *endpoint*, a port on one of the machines. Our C program uses
+// *MPI*, the Message Passing Interface. `MPI_Init_thread()` returns when all ranks have met.
 //
 // ranks.c:find_the_others
 //
 // The local rank decides which device a rank uses: local rank 2 takes GPU 2 of its machine. (The
-// rank itself would not do, because rank 5 may be on a machine with four GPUs.)
+// rank itself would not work, because rank 5 may be on a machine with four GPUs.)
 //
 // ranks.c:open_device
 //
-// If a launcher shows each rank only one GPU (`CUDA_VISIBLE_DEVICES`), that one is number 0. The
-// program also notices ranks that share a GPU.
+// If the launcher shows each rank only one GPU (`CUDA_VISIBLE_DEVICES`), that GPU is number 0. The
+// program also detects ranks that share a GPU.
 //
 // All ranks run the same program. Rank 0 prints for all:
 //
 // behind/tables.c:show_ranks
 //
-// With `-H one:2,two:2` this would be "4 ranks on 2 hosts", with local ranks 0, 1, 0 and 1, and the
-// same bits. `tests/hosts_test.sh` checks that on two hosts made of Linux's network namespaces.
+// With `-H one:2,two:2`, it would print "4 ranks on 2 hosts", with local ranks 0, 1, 0 and 1, and
+// the same bits. `tests/hosts_test.sh` checks this on two hosts simulated with Linux network
+// namespaces.
 
 // ## A sum between two processes
 //
@@ -66,48 +65,46 @@ static RankLesson lesson;
 //
 // star.c:start_send
 //
-// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` asks
-// `MPI_Test()` until the messages have arrived.
+// `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` calls
+// `MPI_Test()` until all messages have arrived.
 //
 // star.c:send_floats
 //
-// A *collective* is a function that all ranks call, and in which they send such messages. Here is
-// the simplest sum, chapter 2's star. There, the host did the work of all. Here, each rank does its
-// own part.
+// A *collective* is a function that all ranks call and that exchanges such messages. The simplest
+// sum is chapter 2's star. There, the host did all the work. Here, each rank does its own part.
 //
 // star.c:all_reduce_star
 //
-// With two ranks these are two messages: rank 1 sends its vector, and receives the sum. The other
-// algorithms of chapter 2 are built from the same messages. Each adds in the same order as in
-// chapter 2, so the sums of four ranks are bit-identical to the sums of four devices in one
-// process. (`MPI_Allreduce()` promises no order.)
+// With two ranks, this takes two messages: rank 1 sends its vector and receives the sum. Chapter
+// 2's other algorithms use the same messages. Each adds in the same order as in chapter 2, so the
+// sums over four ranks are bit-identical to the sums over four devices in one process.
+// (`MPI_Allreduce()` promises no order.)
 //
 // main.c:ask_about_the_star
 //
 // behind/tables.c:show_collectives
 //
-// (Bits are compared with chapter 2's sum of the same name. Two different sums may differ.)
-// Everything goes through rank 0 of the star, which sends three whole vectors. In the sharded sum
-// and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the tree, each message is
-// a whole vector, but rank 0 sends only two.
+// (The bits are compared with chapter 2's algorithm of the same name. Different algorithms may give
+// different bits.) In the star, everything passes through rank 0, which sends three whole vectors.
+// In the sharded sum and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the
+// tree, each message is a whole vector, but rank 0 sends only two.
 //
-// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI only brings its
-// ranks together: rank 0 makes an id, and MPI sends it to all. A sum of NCCL is a kernel. As in
-// llm.c, it runs on a second stream. There it waits for an event behind backward's kernels, and the
-// update waits for an event behind the sum. The CPU waits for neither.
+// GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI only connects its
+// ranks: rank 0 creates an id, and MPI sends it to all. NCCL's sum is a kernel. As in llm.c, it
+// runs on a second stream. The sum waits for an event after backward's kernels, and the update
+// waits for one after the sum. The CPU waits for neither.
 //
 // nccl.c:nccl_all_reduce
 
 static Prediction ask_about_the_star(void) {
-    return predict_first(
-        "Rank 0 of four adds up four vectors by the star, each with LeNet's 129,068 "
-        "numbers of 4 bytes. About how many bytes does rank 0 send?");
+    return predict_first("Four ranks sum four vectors with the star, each with LeNet's 129,068 "
+                         "numbers of 4 bytes. About how many bytes does rank 0 send?");
 }
 
 // ## Five steps in code
 //
-// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. The example in
-// its README turned a program for one GPU into one for many in five places:
+// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. With five
+// changes, the example in its README turned a program for one GPU into one for many:
 //
 // ```python
 // hvd.init()                                                      # 1. find the other ranks
@@ -117,50 +114,50 @@ static Prediction ask_about_the_star(void) {
 // hooks = [hvd.BroadcastGlobalVariablesHook(0)]                   # 5. start as rank 0
 // ```
 //
-// (Quoted, not run here.) You have seen steps 1 and 2, and step 3 has a section below. Step 5 gives
-// all ranks the parameters of rank 0.
+// (Quoted, not run here.) You have seen steps 1 and 2. A section below explains step 3. Step 5
+// gives all ranks the parameters of rank 0.
 //
 // step.c:broadcast_from_rank_0
 //
 // Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` whenever a
-// bucket is ready. We leave DDP as it is, and let this call sum over the ranks.
+// bucket is ready. We leave DDP unchanged and let this call sum over the ranks.
 //
 // step.c:rank_net_step
 //
 // step.c:sum_over_ranks
 //
-// The sum becomes a mean in the update, which divides it by `rows_of_all`, the rows of all ranks.
-// So nothing is scaled twice: step 4 gives the mean gradient of a larger minibatch, and step 3
+// The update divides the sum by `rows_of_all`, the number of rows on all ranks, so it becomes a
+// mean. Nothing is scaled twice: step 4 gives the mean gradient of a larger minibatch, and step 3
 // chooses the rate for it.
 //
-// Horovod's five lines leave some things to you. Each rank must load *different* images: behind
-// `rank_data_next()` is chapter 6's sampler. All ranks must end an epoch in the same step, so it
-// returns 0 on all at once. And all must stop in the same step.
+// Horovod's five lines leave some things to you. Each rank must load *different* images, so
+// `rank_data_next()` uses chapter 6's sampler. All ranks must end an epoch in the same step, so it
+// returns 0 on all ranks at once. All must also stop in the same step.
 //
 // training.c:train_one_epoch
 //
 // training.c:end_step
 //
-// After an epoch, rank 0 alone writes the checkpoint (`--checkpoint`).
+// After each epoch, only rank 0 writes the checkpoint (`--checkpoint`).
 //
 // behind/tables.c:show_training
 //
 // In the first epoch, LeNet stays on its plateau (chapter 4). The last number is a checksum of all
-// parameters, which the program compares over all ranks.
+// parameters. The program compares it between ranks.
 
 // ## How gradients travel
 //
-// Each message has a latency, however small it is. So gradients travel together. DDP makes its
-// buckets before the training. Horovod does not know the model, and gradients become ready in a
-// different order on each rank. So in each *cycle* of a few milliseconds, the ranks vote.
+// Each message has a latency, however small it is, so gradients travel together. DDP forms its
+// buckets before training. Horovod does not know the model, and gradients become ready in a
+// different order on each rank. So the ranks vote in each *cycle* of a few milliseconds.
 //
 // fusion.c:negotiate
 //
 // The gradients that are ready on all ranks are copied into one buffer and summed as one vector.
 // This is *tensor fusion*.
 //
-// If several ranks share a host, they can add up inside the host first, so that less crosses the
-// network. Here, S01 is the sum of ranks 0 and 1, and S the sum of all four:
+// If several ranks share a host, they can add up inside the host first, so that less data crosses
+// the network. Here, S01 is the sum over ranks 0 and 1, and S is the sum over all four:
 //
 //                                                 host 0         host 1
 //                                                 rank 0  rank 1 | rank 2  rank 3
@@ -173,29 +170,29 @@ static Prediction ask_about_the_star(void) {
 //
 // hierarchical.c:hierarchical_all_reduce
 //
-// What rank 0 sends in a step of LeNet, as if the four ranks were on two hosts:
+// In a step of LeNet, rank 0 sends this if the four ranks pretend to be on two hosts:
 //
 // behind/tables.c:show_exchanges
 //
-// All five send nearly the same bytes, in different numbers of messages. A sharded sum over four
-// ranks takes 6 messages of each rank, and the sum of the losses 3 of rank 0. So LeNet's 8
-// gradients alone take 8 × 6 + 3 = 51, and one bucket 6 + 3 = 9. With fusion, a cycle has a vote (3
-// messages, 768 bytes) and, if gradients are ready, a sum. With one cycle a step would have 3 + 6 +
-// 3 = 12 messages. Here many steps need more, and how many differs from run to run. Fusion pays if
-// a network has many more gradients than a step has cycles.
+// All five methods send nearly the same number of bytes, but in different numbers of messages. In a
+// sharded sum over four ranks, each rank sends 6. To sum the losses, rank 0 sends 3. So LeNet's 8
+// separate gradients take 8 × 6 + 3 = 51, and one bucket takes 6 + 3 = 9. With fusion, a cycle has
+// a vote (3 messages, 768 bytes) and, if gradients are ready, a sum. With one cycle, a step would
+// take 3 + 6 + 3 = 12 messages. Here, many steps need more cycles, and the number varies between
+// runs. Fusion pays off if a network has many more gradients than a step has cycles.
 //
-// "Hosts first" halves what rank 0 sends to the other host. It adds in another order, so its
-// parameters differ. The others add in the order of the ranks and end with the same bits.
+// "Hosts first" halves what rank 0 sends to the other host. It adds in a different order, so its
+// parameters differ. The others add in rank order and end with the same bits.
 
 // ## When one hangs
 //
-// One of many processes can be gone while the others wait for it. If a rank *dies*, the launcher
-// notices and ends the others. If it *hangs*, its process is still there, and the launcher notices
-// nothing. To the others, it looks like a slow rank: no message comes.
+// One of many processes can fail while the others wait for it. If a rank *dies*, the launcher
+// notices and ends the others. If it *hangs*, its process still exists, and the launcher notices
+// nothing. To the others, it looks like a slow rank, because no message arrives.
 //
-// So each rank has a second thread, the *watch*. It measures how long its rank has been in a
-// collective without any message. When that is too long, it asks the watches of all other ranks
-// where they are. They answer even while their ranks compute. With `--timeout 3`:
+// So each rank has a second thread, the *watch*. It measures how long its rank has waited in a
+// collective without receiving a message. If that is too long, it asks the watches of all other
+// ranks where they are. They answer even while their ranks compute. With `--timeout 3`:
 //
 //     seconds   ranks 0, 1 and 3                   | rank 2
 //     0         enter a sum and wait for messages  | is stopped before the sum, with its watch
@@ -205,69 +202,69 @@ static Prediction ask_about_the_star(void) {
 //
 // watch.c:watch
 //
-// The watch names a rank that has not answered, or else one that is in an earlier collective, or
-// else one in a different one. Here, a signal stops rank 2 in step 5:
+// In this order, the watch names a rank that has not answered, one in an earlier collective, or one
+// in a different collective. Here, a signal stops rank 2 in step 5:
 //
 // recorded:hang
 //
 // The three others report rank 2, its host, the collective, the bucket and the step. (It is
-// collective 15 because 6 come before the training, and each step has one for its bucket and one
-// for the losses: 6 + 4 × 2 + 1.) Then the job ends with status 1.
+// collective 15 = 6 + 4 × 2 + 1, because there are 6 before training, and each step has one for its
+// bucket and one for the losses.) Then the job ends with status 1.
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
-// | a rank has an error, runs out of memory, or is killed | the rank itself, or a child process that it started to report a sudden end | the launcher ends the others |
-// | a rank hangs, or its network is gone | the watch of the others | they name it and end the job |
+// | a rank has an error, runs out of memory, or is killed | the rank itself, or a child process that reports a sudden exit | the launcher ends the others |
+// | a rank hangs or loses its network | the watches of the others | they name it and end the job |
 // | ranks call different collectives | the watch | it says which rank is in which |
-// | ranks have different flags, programs, images or CPUs | all, at the start | the job is refused, with both values |
+// | ranks have different flags, programs, images or CPUs | all, at the start | the job ends and shows both values |
 // | the loss is not a number | all, after the step | the job ends |
-// | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays whole |
+// | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays intact |
 //
-// Instead of `stop`, `--plant` also knows `kill`, `exit` and `memory` for the first row, and `nan`
-// for the fifth. Exercise 2 shows the third.
+// Besides `stop`, `--plant` accepts `kill`, `exit` and `memory` for the first row and `nan` for the
+// fifth. Exercise 2 shows the third row.
 
 // ## Larger minibatches
 //
-// If W ranks keep their 64 images each, the minibatch has 64 W images, and an epoch has only 1/W of
-// the updates. To learn as much, each update has to go further, so the learning rate must grow.
-// There are four rules for a minibatch that is k times as large:
+// If each of W ranks keeps its 64 images, the minibatch has 64 W images, and an epoch has only 1/W
+// of the updates. To learn as much, each update must take a larger step, so the learning rate must
+// grow. We compare four rules for a minibatch that is k times as large:
 //
-// - **None.** The rate stays as it is.
+// - **None.** The rate stays the same.
 // - **Square root.** A mean over k times as many images has less noise: its standard deviation is
-//   divided by $\sqrt{k}$. With $\sqrt{k}$ times the rate, the noise of an update is as before
+//   divided by $\sqrt{k}$. With $\sqrt{k}$ times the rate, an update is as noisy as before
 //   [@krizhevsky2014; @hoffer2017].
-// - **Linear.** One update with k times the images and k times the rate goes where k updates would
-//   have gone, if the gradients did not change on the way [@goyal2017]. This is Horovod's step 3.
-// - **Linear with warm-up.** At first, gradients do change fast. So start with the base rate and
-//   raise it with each update [@goyal2017], here during the first quarter of the training.
+// - **Linear.** One update with k times the images and k times the rate has the effect of k
+//   updates, if the gradients did not change in between [@goyal2017]. This is Horovod's step 3.
+// - **Linear with warm-up.** At first, gradients do change fast, so start with the base rate and
+//   raise it with each update [@goyal2017], here during the first quarter of training.
 //
 // lr_rules.c:rule_lr
 //
-// Now LeNet trains for ten epochs, from three seeds, with the minibatches of 1, 4 and 16 ranks. One
-// rank can do that, too (next section), so our four ranks share the trainings.
+// Now we train LeNet for ten epochs, with three seeds, with the minibatches of 1, 4 and 16 ranks.
+// One rank can do this alone (next section), so our four ranks share the runs.
 //
 // behind/tables.c:show_rule_results
 //
 // ![Test accuracy of LeNet after ten epochs, with minibatches of 64, 256 and 1,024
 // images.](plots/08_many_machines_lr_rules.png "A line for each of four rules, with bars from the
-// lowest to the highest of three seeds. All begin at one point and fall. The line without a rule is
-// lowest; the linear rules are highest at 256 images, and the plain one at 1,024.")
+// lowest to the highest of three seeds. All start at one point and fall. The line without a rule is
+// lowest; the linear rules are highest at 256 images, and the one without warm-up at 1,024.")
 //
-// The larger the minibatch, the lower the accuracy. Our explanation is that there are fewer
-// updates, but no run here isolates that. With 256 images, the two linear rules have the highest
-// means, and with 1,024 the plain one. But with 1,024 images, the three seeds of one rule reach
-// into the range of the next, so only that "none" is worst is certain. No rule makes up for
-// everything: even with 256 images, the best seed stays below the worst one with 64. Warm-up does
-// not help here. It was invented for rates so large that training fails at the beginning.
+// The larger the minibatch, the lower the accuracy. We think the cause is fewer updates, but no run
+// here isolates that. With 256 images, the two linear rules have the highest means. With 1,024,
+// plain linear has the highest, but the ranges of neighbouring rules overlap, so it is certain only
+// that "none" is worst. No rule recovers everything: even with 256 images, the best seed stays
+// below the worst one with 64. Warm-up does not help here. It was invented for rates so large that
+// training fails at the beginning.
 //
-// A rule carries a rate over to another minibatch. It does not find a good one. With one seed, we
-// also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. That leaves larger
-// rates room to win. Exercise 4 asks about Adam.
+// A rule adapts a rate to another minibatch size. It does not find a good rate. With one seed, we
+// also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. So larger rates have
+// room to win. Exercise 4 asks about Adam.
 
 // ## The same on one rank
 //
-// The minibatch of four ranks may not fit on one device. But a device can take its four parts one
-// after another, and update once at the end. This is *gradient accumulation*:
+// The minibatch of four ranks may not fit on one device. But a device can process its four parts
+// one after another and update once at the end. This is *gradient accumulation*:
 //
 // step.c:accumulate
 //
@@ -279,20 +276,20 @@ static Prediction ask_about_the_star(void) {
 // `backward()` adds to the gradients. After the last part, `sgd_step()` divides by all rows,
 // updates the parameters and sets the gradients to zero.
 //
-// A CPU device first adds up the gradients over the images of a part, and then adds the result to
-// what is there. That gives ((0 + 1) + 2) + 3, the order of four ranks. (Libraries for GPUs do not
-// promise that.)
+// A CPU device first adds up the gradients over the images of a part and then adds the result to
+// the earlier sum. That gives ((0 + 1) + 2) + 3, the order of four ranks. (GPU libraries do not
+// promise this.)
 
 static Prediction ask_about_one_rank(void) {
     return predict_yes_no(
         "One rank trains LeNet for a few steps, each minibatch in four parts. Are "
-        "its parameters equal to the last bit to those of four ranks?");
+        "its parameters bit-identical to those of four ranks?");
 }
 
 // ## On a cluster
 //
-// Slurm decides who gets which machines of a cluster. You give it a script. These are the main
-// lines of [`job.sbatch`](job.sbatch), shortened:
+// Slurm assigns the machines of a cluster to jobs. You give it a script. These are the main lines
+// of [`job.sbatch`](job.sbatch), shortened:
 //
 // ```sh
 // #SBATCH --nodes=2                # machines
@@ -306,53 +303,52 @@ static Prediction ask_about_one_rank(void) {
 // ```
 //
 // `srun` is Slurm's launcher. Its ranks find each other through a library named PMIx. Without it,
-// MPI fails, or each process believes that it is alone. (Our program compares its world size with
-// Slurm's number of tasks, and refuses to start.) Then `mpirun` starts the ranks, and asks Slurm
-// for the machines. Not every Slurm has PMIx: the package `slurm-wlm` has dropped it, we read in
-// [llm.c's pull request 632](https://github.com/karpathy/llm.c/pull/632) of June 2024. (We have not
-// checked that.)
+// MPI fails, or each process believes that it is alone. (Our program refuses to start if its world
+// size differs from Slurm's number of tasks.) In that case, `mpirun` asks Slurm for the machines
+// and starts the ranks. Not every Slurm has PMIx. According to [llm.c's pull request
+// 632](https://github.com/karpathy/llm.c/pull/632) of June 2024, the package `slurm-wlm` has
+// dropped it. (We have not checked this.)
 
 // ## How far does it go?
 //
-// Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one
-// network card of 25 Gb/s [@horovod2017]. *Efficiency* is the number of images per second, divided
-// by k times the number for one GPU. Our model is one ring over all GPUs, which sends gradients
-// when 64 MiB are ready, or every 5 ms:
+// Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one 25
+// Gb/s network card per machine [@horovod2017]. *Efficiency* is the number of images per second on
+// k GPUs, divided by k times the number on one GPU. Our model is one ring over all GPUs. It sends
+// gradients when 64 MiB are ready or every 5 ms:
 //
 // behind/tables.c:show_scaling
 //
-// From 16 GPUs to 512, only VGG-16 loses much, because it has the most bytes to send for the time
-// that it computes. In a ring over k GPUs, a message makes $2 (k-1)$ steps one after another, here
-// 1,022, each with the network's latency, so the model loses much if it sends every 5 ms. Horovod
-// did so and was faster: the model misses something ([How true is the
-// clock?](../how_true.md#up-to-512-gpus)). A rule remains: compute much for each byte that you
-// send, and on many GPUs send few large messages, or add up inside each host first.
+// From 16 GPUs to 512, only VGG-16 loses much, because it sends the most bytes for its computing
+// time. In a ring over k GPUs, a message takes $2 (k-1)$ steps one after another, here 1,022. Each
+// has the network's latency, so the model loses much if it sends every 5 ms. Horovod did so and was
+// faster, so the model misses something ([How true is the clock?](../how_true.md#up-to-512-gpus)).
+// One rule still holds: compute much for each byte that you send. On many GPUs, send few large
+// messages or add up inside each host first.
 
 // ## Summary
 //
-// - A rank is a process that knows its number and the number of ranks. Ranks share only messages,
-//   and all of them must call the same collectives in the same order.
-// - Horovod's five steps are not all: each rank also needs different images, and all need one end.
+// - A rank is a process that knows its number and the number of ranks. Ranks communicate only by
+//   messages, and all must call the same collectives in the same order.
+// - Horovod's five steps are not enough: each rank also needs different images, and all must end
+//   together.
 // - Buckets and fusion send nearly the same bytes in fewer messages. With two ranks on each of two
-//   hosts, adding up inside first halves what crosses, compared with the sharded sum, and saves a
-//   third, compared with one ring.
-// - A hang can be named if a second thread looks at the clock.
-// - Larger minibatches make fewer updates. Raising the learning rate in proportion makes up for
-//   most of the accuracy that is lost here, but not for all of it.
+//   hosts, adding up inside first halves the traffic between hosts compared with the sharded sum.
+//   It saves a third compared with one ring.
+// - A second thread that watches the clock can name a rank that hangs.
+// - Larger minibatches mean fewer updates. Here, raising the learning rate in proportion recovers
+//   most of the lost accuracy, but not all.
 //
 // ## Questions
 //
-// 1. Each rank makes the parameters from the same seed, so they are equal anyway. Why does rank 0
-//    send its own to all?
-// 2. Three ranks train on 13 images with 2 on each in a step. How many steps does the epoch have,
-//    and what would happen if each rank simply went through its own images?
-// 3. Fused gradients are in another order in each run. With which sums do the parameters still have
-//    the same bits in every run? Why not with the ring, though the table of sums says "the same"
-//    for it?
-// 4. Two hosts have four ranks and one network card each. How many bytes leave a host in an
-//    allreduce of N bytes by one ring over all eight ranks? How many if the hosts add up inside
-//    first?
-// 5. A debugger stops a rank for two minutes, then it continues. What do the others do, with
+// 1. All ranks draw their parameters from the same seed, so they are equal anyway. Why does rank 0
+//    send its parameters to all?
+// 2. Three ranks train on 13 images, each with 2 per step. How many steps does the epoch have? What
+//    would happen if each rank simply processed its own images?
+// 3. The order of fused gradients differs between runs. Which sums still give the parameters the
+//    same bits in every run? Why not the ring, although the table of sums says "the same" for it?
+// 4. Two hosts have four ranks and one network card each. How many bytes leave a host if one ring
+//    over all eight ranks sums N bytes? How many if the hosts add up inside first?
+// 5. A debugger stops a rank for two minutes and then continues it. What do the others do with
 //    `--timeout 60` and with `--timeout 300`?
 // 6. `if (rank == 0) printf("accuracy %f\n", accuracy_of_all_ranks());` hangs. Why?
 //
@@ -361,12 +357,12 @@ static Prediction ask_about_one_rank(void) {
 // Each has a folder in `exercises/`. The first three have a place for your part and a check, such
 // as `make exercise-08-1`.
 //
-// 1. Write the ring with MPI alone, for any number of ranks: an allreduce with `MPI_Sendrecv()`.
-//    The check counts its messages and compares its sums with chapter 2's bits.
+// 1. Write the ring allreduce with MPI alone, for any number of ranks, using `MPI_Sendrecv()`. The
+//    check counts its messages and compares its bits with chapter 2's.
 // 2. Find the hang. In four functions, ranks do not call the same collectives in the same order.
-//    Who waits where, how does the watch tell you, and which one does it not notice?
-// 3. How large should fused messages be? Write the rule of fusion, measure what a message costs,
-//    and compute the best size for two ranks here and for 512 on Horovod's machines.
+//    Which rank waits where, how does the watch tell you, and which mistake does it miss?
+// 3. How large should fused messages be? Write the fusion rule, measure the cost of a message, and
+//    compute the best size for two ranks here and for 512 on Horovod's machines.
 // 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
 
 // ## The program
@@ -381,7 +377,7 @@ static void compare_rules(void) {
     int n = rule_jobs(RULES_SGD, flags.seed, rank_flags.seeds, train_data->count / 4, jobs);
     int most = jobs[n - 1].base_batch * jobs[n - 1].times;
     if (jobs[0].images < most) {
-        say("\n(No learning rates: these trainings take at least %d images.)", 4 * most);
+        say("\n(No learning rates: these training runs need at least %d images.)", 4 * most);
         return;
     }
     deal_rule_jobs(jobs, results, n, train_data, test_data);

@@ -83,7 +83,7 @@ void nccl_all_reduce(ProcessGroup *g, Tensor *t) {
     queue_wait(second, device_record(t->device)); // the sum waits for backward's kernels
     begin("all_reduce", g, second, t);
     int error = nccl.AllReduce(t->data, t->data, numel(t), FLOAT32, SUM, g->nccl,
-                               queue_native(second)); // enqueued: the CPU waits for nothing
+                               queue_native(second)); // // only enqueued: the CPU does not wait
     check(error, "ncclAllReduce");
     enqueue_leave();
     device_wait(t->device, queue_record(second)); // the update waits for the sum

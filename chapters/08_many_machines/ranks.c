@@ -75,7 +75,7 @@ static void *give_up_waiting(void *timeout) {
 }
 
 // Two threads will use MPI, one that communicates and one that watches. The communicator
-// MPI_COMM_WORLD has all ranks. `world.host` gets those that share this host's memory.
+// MPI_COMM_WORLD contains all ranks. `world.host` gets the ranks that share this host's memory.
 static void find_the_others(void) {
     int provided;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);

@@ -78,8 +78,8 @@ static float lr_now(const Run *run) {
     return (float)rule_lr(l->rule, (double)l->lr, dist_get_world_size(), run->step, warm_up);
 }
 
-// All ranks exchange their loss, and whether somebody has asked them to stop. (If one stopped
-// alone, the others would wait for it in the next sum.)
+// All ranks exchange their losses and whether they have been asked to stop. (If one stopped alone,
+// the others would wait for it in the next sum.)
 static void end_step(Run *run, const Tensor *loss, int rows) {
     double said[2] = {(double)item(loss), interrupted()};
     dist_note("after step %ld", run->step + 1);
