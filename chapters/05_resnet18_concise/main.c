@@ -84,8 +84,8 @@ static Notebook nb = {.bn = "averaged"};
 // | `averaged` | the device's shard  | the mean over all devices | this program, by default       |
 // | `sync`     | all shards          | any device; all are equal | PyTorch's SyncBatchNorm        |
 //
-// The first three train identically and differ only in what happens before evaluation.
-// `average()` is an allreduce followed by a division by k:
+// The first three train identically and differ only in what happens before evaluation. `average()`
+// is an allreduce followed by a division by k:
 //
 // running_statistics.c:share_statistics
 //
@@ -257,8 +257,8 @@ static void train_on_one_and_on_two(void) {
 // size or only the learning rate cannot be told from noise either. Doubling both clearly lowers the
 // accuracy, by about 0.04. The last row has the smallest +-, because it evaluates the same runs
 // twice. Averaging the statistics instead of using device 0's changes the accuracy by less than
-// 0.01. So we see a loss from the larger minibatch and learning rate, but none from the second
-// device.
+// 0.01. So we see a loss from the larger minibatch and learning rate, with only half as many
+// updates in an epoch. We see none from the second device, but the control's +- could hide one.
 //
 // The noise fooled us, too. In an earlier recording, with a version of the program that rounded
 // differently, doubling both cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with

@@ -92,19 +92,19 @@
 // main.c:ask_about_time
 //
 // behind/timelines.c:compare_timelines
-//
-// ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB. A copy between two
-// devices is drawn in both lanes, because it occupies both
+// ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB, on the ideal links of
+// the model. A copy between two devices is drawn in both lanes, because it occupies both
 // links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
 // four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
-// then gradients on all. DDP has a compute lane and a communication lane for each device. With one
-// bucket, all communication is after backward; with small buckets, most of it is during backward.")
+// then gradients on all. DDP has two lanes for each device. With one bucket, all communication is
+// after backward, with small buckets most of it is during backward.")
 //
 // Device 0 spends the same time computing in all three steps. With DP it waits longest, because
 // both exchanges happen while no device computes. With DDP, each device has a second queue for
-// communication. The last two columns describe this queue. With one bucket for all gradients, the
-// exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens during
-// the backward pass.
+// communication. (See the last two columns.) With one bucket, the exchange starts after the
+// backward pass. With buckets of 4 MiB, nearly all of it happens during the backward pass. (The
+// last layers have most of the parameters, so most buckets are full early. The last bucket waits
+// for the first layer.)
 //
 // 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
 // On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
@@ -125,8 +125,7 @@
 //                                (layers 4 and 3)          (layers 2 and 1)
 // ```
 //
-// The functions below follow a bucket from its first gradient to the update, in the order in which
-// they are called.
+// The functions below follow a bucket from its first gradient to the update, in calling order.
 //
 // *A gradient is final.* When DDP wraps the network, it gives each parameter a hook. Autograd calls
 // this hook when the parameter's gradient is final. (`Arrival` tells the hook which gradient this
@@ -141,7 +140,8 @@
 //
 // An allreduce is like a meeting that all ranks must attend. If two processes brought different
 // buckets, they would wait for each other forever or add up the wrong numbers. So all ranks
-// exchange the buckets in the same order, even if a later bucket is full first:
+// exchange the buckets in the same order, even if a later bucket is full first. (A process would
+// see only its own counters, and wait inside the allreduce.)
 //
 // ddp.c:next_is_ready
 //
@@ -292,9 +292,9 @@
 //
 // mistakes.c:make_mistakes
 //
-// PyTorch also reports mistake 3, in the next forward pass, unless you set
-// `find_unused_parameters`. It does not notice mistakes 4 and 5. With mistake 5, the network still
-// learns, but more slowly.
+// PyTorch's DDP makes neither mistake 1 nor 2, but code that exchanges by hand can. PyTorch also
+// reports mistake 3, in the next forward pass, unless you set `find_unused_parameters`. It does not
+// notice mistakes 4 and 5. With mistake 5, the network still learns, but more slowly.
 
 // ## Summary
 //

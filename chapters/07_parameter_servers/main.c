@@ -178,12 +178,14 @@ static Pace pace;
 // With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
 // all four wait for each other, they compute from the same parameters. Then their pushes miss 0, 1,
 // 2 and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
-// 3, the slow worker's push can miss three steps of each of the three others, 9 pushes in all.
+// s, the slow worker's push can miss s+1 steps of each other worker. With SSP 1, these are the 6
+// pushes in the table below.
 //
 // ## Costs and benefits
 //
 // We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
-// learning rate of 0.2. (Training starts from `scaled_params()`, which avoids chapter 4's plateau.)
+// learning rate of 0.2. In all five, a push counts lr/W. (Training starts from `scaled_params()`,
+// without chapter 4's plateau.)
 //
 // - Dropped pushes, mean and maximum staleness, and modelled time are from the first seed.
 // - The test accuracy is the mean of all seeds. The "more" column is its difference from
@@ -213,10 +215,9 @@ static Pace pace;
 // On `dgx-a100` the slow GPU matters most. On `laptops-1gbe` a slow GPU hardly matters, because
 // transfers take most of the time. There, a slow worker is one with a slow cable.
 //
-// With equally fast workers and free links, synchronous training waits only for the worker that
-// happens to be last. The "even" ratio is higher because workers also wait for links. They all pull
-// and push at the same time, and the links are idle while they compute. (That is also why "slow" is
-// more than 13/4.)
+// If links are free, too, synchronous training waits only for the worker that happens to be last.
+// The "even" ratio is higher because workers also wait for links. They all pull and push at the
+// same time, and the links are idle while they compute. (So "slow" is above 13/4.)
 //
 // ## Stale, or too large a rate?
 //
@@ -310,9 +311,8 @@ static Pace pace;
 //
 // ## Exercises
 //
-// `make exercise-07-1` (which server has which tensors of ResNet-18?) and `make exercise-07-3`
-// (backup workers or SSP?) check your part. Exercises 2 (learning rate and staleness) and 4 (the
-// towers' update on a GPU) are questions on the lab's sheet.
+// `make exercise-07-1` (which server has which tensors?) and `make exercise-07-3` (backup workers
+// or SSP?) check your part. Exercises 2 and 4 are questions on the lab's sheet.
 
 // ## The program
 

@@ -30,7 +30,7 @@ typedef struct Servers {
     long based_on[MOST_WORKERS]; // `applied` when worker w pulled the parameters for its push
     Staleness staleness;
     // Set by the caller:
-    int per_update; // how many pushes an update takes: 1, or W
+    int per_update; // how many pushes an update takes: 1, W, or W-b
     int batch_size; // images in a minibatch, all workers together
     float lr;
     bool lr_by_staleness; // a push that missed t > 1 others counts 1/t
