@@ -91,7 +91,7 @@ static void need_buffer(Fusion *f, int floats) {
     f->buffer = tensor_new(dist_device(), floats);
 }
 
-// All of it is on the communication queue, so that backward goes on beside it.
+// All of this is on the communication queue, so backward continues beside it.
 static void exchange(Fusion *f, const int list[], int n, int floats) {
     if (n > 1) need_buffer(f, floats);
     communicate_begin();

@@ -31,5 +31,5 @@ void hierarchical_all_reduce(Tensor *t) {
     dist_reduce_scatter(inside, t);
     dist_all_reduce(across, mine);
     dist_all_gather(inside, t);
-    tensor_free(mine); // the memory is that of t
+    tensor_free(mine); // the memory belongs to t
 }

@@ -69,8 +69,8 @@ static Adam *adam_of(const Module *net, const Device *device) {
     return adam;
 }
 
-// The large minibatch is accumulated in parts of base_batch images: it is what `times` ranks
-// compute, to the bit. Images that do not fill a minibatch at the end of an epoch are left out.
+// The large minibatch is accumulated in parts of base_batch images, with the same bits as on
+// `times` ranks. Images that do not fill a minibatch at the end of an epoch are left out.
 static void train_rule_epoch(const RuleJob *job, Module *net, Device *device, Adam *adam,
                              DataIter *iter, RuleResult *r) {
     Tensor *X, *y;

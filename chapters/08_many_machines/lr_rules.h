@@ -44,7 +44,7 @@ int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int image
               RuleJob jobs[MOST_RULE_JOBS]);
 
 // Trains on one device (a CPU device keeps one thread) and evaluates, with the same result on every
-// rank. If the loss is not finite, it ends there, and the accuracy is that of guessing.
+// rank. If the loss is not finite, it ends there, with the accuracy of guessing.
 RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train,
                         const Dataset *test);
 

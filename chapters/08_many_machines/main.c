@@ -11,8 +11,8 @@ static RankLesson lesson;
 // ## Ranks
 //
 // A program runs on one machine, which has at most eight or sixteen devices. To use more, start the
-// same program many times across all machines and let the processes send each other messages. Each
-// process is a *rank*. Here is one training step of four ranks on two machines:
+// program many times, on all machines, and let the processes exchange messages. Each process is a
+// *rank*. Here is one training step of four ranks on two machines:
 //
 //                    machine one              machine two
 //                    rank 0      rank 1     | rank 2      rank 3
@@ -23,7 +23,7 @@ static RankLesson lesson;
 //     4. sum         A+B+C+D     A+B+C+D    | A+B+C+D     A+B+C+D      by messages
 //     5. update      parameters  parameters | parameters  parameters   equal again
 //
-// Only in step 4 do ranks need each other. Each rank knows three numbers:
+// The ranks need each other only in step 4. Each rank knows three numbers:
 //
 // | number       | meaning                               | `mpirun` sets                | `torchrun` sets |
 // |:-------------|:--------------------------------------|:-----------------------------|:----------------|
@@ -31,8 +31,8 @@ static RankLesson lesson;
 // | *rank* | the number of this rank, 0 to W-1 | `OMPI_COMM_WORLD_RANK`       | `RANK`          |
 // | *local rank* | its number on its machine, from 0 | `OMPI_COMM_WORLD_LOCAL_RANK` | `LOCAL_RANK`    |
 //
-// A *launcher* starts the ranks and helps them find each other (the *rendezvous*). Each of these
-// lines starts two ranks on each of two machines, the second one with PyTorch:
+// A *launcher* starts the ranks and helps them find each other (the *rendezvous*). Each line below
+// starts two ranks on each of two machines, the second line with PyTorch:
 //
 //     mpirun -np 4 -H one:2,two:2 build/08_many_machines
 //     torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 train.py
@@ -51,7 +51,7 @@ static RankLesson lesson;
 // If the launcher shows each rank only one GPU (`CUDA_VISIBLE_DEVICES`), that GPU is number 0. The
 // program also detects ranks that share a GPU.
 //
-// All ranks run the same program. Rank 0 prints for all:
+// All ranks run the same program, but only rank 0 prints:
 //
 // behind/tables.c:show_ranks
 //
@@ -76,8 +76,8 @@ static RankLesson lesson;
 // star.c:all_reduce_star
 //
 // With two ranks, this takes two messages: rank 1 sends its vector and receives the sum. Chapter
-// 2's other algorithms use the same messages. Each adds in the same order as in chapter 2, so the
-// sums over four ranks are bit-identical to the sums over four devices in one process.
+// 2's other algorithms send messages in the same way. All keep chapter 2's order of additions, so
+// sums over four ranks are bit-identical to sums over four devices in one process.
 // (`MPI_Allreduce()` promises no order.)
 //
 // main.c:ask_about_the_star
@@ -86,13 +86,13 @@ static RankLesson lesson;
 //
 // (The bits are compared with chapter 2's algorithm of the same name. Different algorithms may give
 // different bits.) In the star, everything passes through rank 0, which sends three whole vectors.
-// In the sharded sum and the ring, each rank sends 1.5 vectors, chapter 2's $2 (k-1)/k$. In the
-// tree, each message is a whole vector, but rank 0 sends only two.
+// In the sharded sum and the ring, each rank sends $2 (k-1)/k = 1.5$ vectors, as in chapter 2. In
+// the tree, rank 0 sends only two whole vectors.
 //
 // GPUs use NVIDIA's NCCL instead, which knows the fast links between them. MPI only connects its
-// ranks: rank 0 creates an id, and MPI sends it to all. NCCL's sum is a kernel. As in llm.c, it
-// runs on a second stream. The sum waits for an event after backward's kernels, and the update
-// waits for one after the sum. The CPU waits for neither.
+// ranks by sending an id from rank 0 to all. NCCL's sum is a kernel on a second stream, as in
+// llm.c. Through events, the sum waits for backward's kernels, and the update waits for the sum.
+// The CPU waits for neither.
 //
 // nccl.c:nccl_all_reduce
 
@@ -103,8 +103,8 @@ static Prediction ask_about_the_star(void) {
 
 // ## Five steps in code
 //
-// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. With five
-// changes, the example in its README turned a program for one GPU into one for many:
+// [Horovod](https://github.com/horovod/horovod) made this kind of training popular. The example in
+// its README turned a program for one GPU into one for many with five changes:
 //
 // ```python
 // hvd.init()                                                      # 1. find the other ranks
@@ -114,8 +114,8 @@ static Prediction ask_about_the_star(void) {
 // hooks = [hvd.BroadcastGlobalVariablesHook(0)]                   # 5. start as rank 0
 // ```
 //
-// (Quoted, not run here.) You have seen steps 1 and 2. A section below explains step 3. Step 5
-// gives all ranks the parameters of rank 0.
+// (Quoted, not run here.) You have seen steps 1 and 2, and step 3 is explained below. Step 5 gives
+// all ranks rank 0's parameters.
 //
 // step.c:broadcast_from_rank_0
 //
@@ -127,12 +127,13 @@ static Prediction ask_about_the_star(void) {
 // step.c:sum_over_ranks
 //
 // The update divides the sum by `rows_of_all`, the number of rows on all ranks, so it becomes a
-// mean. Nothing is scaled twice: step 4 gives the mean gradient of a larger minibatch, and step 3
-// chooses the rate for it.
+// mean. Steps 3 and 4 do not scale twice. Step 4 gives the mean gradient of a larger minibatch, and
+// step 3 sets the rate for it.
 //
 // Horovod's five lines leave some things to you. Each rank must load *different* images, so
-// `rank_data_next()` uses chapter 6's sampler. All ranks must end an epoch in the same step, so it
-// returns 0 on all ranks at once. All must also stop in the same step.
+// `rank_data_next()` uses chapter 6's sampler. All ranks must end an epoch in the same step, so
+// this function returns 0 on all at once. If training is interrupted, all must also stop in the
+// same step.
 //
 // training.c:train_one_epoch
 //
@@ -143,13 +144,13 @@ static Prediction ask_about_the_star(void) {
 // behind/tables.c:show_training
 //
 // In the first epoch, LeNet stays on its plateau (chapter 4). The last number is a checksum of all
-// parameters. The program compares it between ranks.
+// parameters, which the program compares between ranks.
 
 // ## How gradients travel
 //
-// Each message has a latency, however small it is, so gradients travel together. DDP forms its
-// buckets before training. Horovod does not know the model, and gradients become ready in a
-// different order on each rank. So the ranks vote in each *cycle* of a few milliseconds.
+// Even the smallest message has a latency, so gradients travel together. DDP forms its buckets
+// before training. Horovod does not know the model, and gradients become ready in a different order
+// on each rank, so the ranks vote in *cycles* of a few milliseconds.
 //
 // fusion.c:negotiate
 //
@@ -170,25 +171,26 @@ static Prediction ask_about_the_star(void) {
 //
 // hierarchical.c:hierarchical_all_reduce
 //
-// In a step of LeNet, rank 0 sends this if the four ranks pretend to be on two hosts:
+// If the four ranks pretend to be on two hosts, rank 0 sends this in one step of LeNet:
 //
 // behind/tables.c:show_exchanges
 //
 // All five methods send nearly the same number of bytes, but in different numbers of messages. In a
-// sharded sum over four ranks, each rank sends 6. To sum the losses, rank 0 sends 3. So LeNet's 8
+// sharded sum, each of four ranks sends 6 messages. To sum the losses, rank 0 sends 3. So LeNet's 8
 // separate gradients take 8 × 6 + 3 = 51, and one bucket takes 6 + 3 = 9. With fusion, a cycle has
-// a vote (3 messages, 768 bytes) and, if gradients are ready, a sum. With one cycle, a step would
-// take 3 + 6 + 3 = 12 messages. Here, many steps need more cycles, and the number varies between
-// runs. Fusion pays off if a network has many more gradients than a step has cycles.
+// a vote (3 messages with the votes of all four ranks, 768 bytes) and, if gradients are ready, a
+// sum. A step with one cycle takes 3 + 6 + 3 = 12 messages. Here, many steps need more cycles, and
+// their number varies between runs. Fusion pays off if a network has many more gradients than a
+// step has cycles.
 //
 // "Hosts first" halves what rank 0 sends to the other host. It adds in a different order, so its
 // parameters differ. The others add in rank order and end with the same bits.
 
 // ## When one hangs
 //
-// One of many processes can fail while the others wait for it. If a rank *dies*, the launcher
-// notices and ends the others. If it *hangs*, its process still exists, and the launcher notices
-// nothing. To the others, it looks like a slow rank, because no message arrives.
+// When many processes run, one can fail while the others wait for it. If a rank *dies*, the
+// launcher notices and ends the others. If it *hangs*, its process still exists, and the launcher
+// notices nothing. The others cannot tell it from a slow rank, because no message arrives.
 //
 // So each rank has a second thread, the *watch*. It measures how long its rank has waited in a
 // collective without receiving a message. If that is too long, it asks the watches of all other
@@ -202,14 +204,14 @@ static Prediction ask_about_the_star(void) {
 //
 // watch.c:watch
 //
-// In this order, the watch names a rank that has not answered, one in an earlier collective, or one
-// in a different collective. Here, a signal stops rank 2 in step 5:
+// The watch names a rank that has not answered. If there is none, it names one in an earlier
+// collective, or else one in a different collective. Here, a signal stops rank 2 in step 5:
 //
 // recorded:hang
 //
 // The three others report rank 2, its host, the collective, the bucket and the step. (It is
-// collective 15 = 6 + 4 × 2 + 1, because there are 6 before training, and each step has one for its
-// bucket and one for the losses.) Then the job ends with status 1.
+// collective 15 = 6 + 4 × 2 + 1, because 6 precede training, and each step has one for its bucket
+// and one for the losses.) Then the job ends with status 1.
 //
 // | what goes wrong | who notices | what happens |
 // |:----------------|:------------|:-------------|
@@ -221,27 +223,27 @@ static Prediction ask_about_the_star(void) {
 // | the disk of rank 0 is full | rank 0 | the job ends, and the last checkpoint stays intact |
 //
 // Besides `stop`, `--plant` accepts `kill`, `exit` and `memory` for the first row and `nan` for the
-// fifth. Exercise 2 shows the third row.
+// fifth. Exercise 2 covers the third row.
 
 // ## Larger minibatches
 //
 // If each of W ranks keeps its 64 images, the minibatch has 64 W images, and an epoch has only 1/W
-// of the updates. To learn as much, each update must take a larger step, so the learning rate must
-// grow. We compare four rules for a minibatch that is k times as large:
+// of the updates. To learn as much, we need larger steps, so the learning rate must grow. We
+// compare four rules for a minibatch that is k times as large:
 //
 // - **None.** The rate stays the same.
 // - **Square root.** A mean over k times as many images has less noise: its standard deviation is
 //   divided by $\sqrt{k}$. With $\sqrt{k}$ times the rate, an update is as noisy as before
 //   [@krizhevsky2014; @hoffer2017].
-// - **Linear.** One update with k times the images and k times the rate has the effect of k
-//   updates, if the gradients did not change in between [@goyal2017]. This is Horovod's step 3.
-// - **Linear with warm-up.** At first, gradients do change fast, so start with the base rate and
-//   raise it with each update [@goyal2017], here during the first quarter of training.
+// - **Linear.** One update with k times the images and k times the rate would have the effect of k
+//   updates if the gradients did not change in between [@goyal2017]. This is Horovod's step 3.
+// - **Linear with warm-up.** At first, gradients do change fast, so the rate starts at the base
+//   rate and grows with each update [@goyal2017], here during the first quarter of training.
 //
 // lr_rules.c:rule_lr
 //
-// Now we train LeNet for ten epochs, with three seeds, with the minibatches of 1, 4 and 16 ranks.
-// One rank can do this alone (next section), so our four ranks share the runs.
+// Now we train LeNet for ten epochs with the minibatches of 1, 4 and 16 ranks, each with three
+// seeds. One rank can do such a run alone (next section), so our four ranks divide up the runs.
 //
 // behind/tables.c:show_rule_results
 //
@@ -250,21 +252,21 @@ static Prediction ask_about_the_star(void) {
 // lowest to the highest of three seeds. All start at one point and fall. The line without a rule is
 // lowest; the linear rules are highest at 256 images, and the one without warm-up at 1,024.")
 //
-// The larger the minibatch, the lower the accuracy. We think the cause is fewer updates, but no run
-// here isolates that. With 256 images, the two linear rules have the highest means. With 1,024,
-// plain linear has the highest, but the ranges of neighbouring rules overlap, so it is certain only
-// that "none" is worst. No rule recovers everything: even with 256 images, the best seed stays
-// below the worst one with 64. Warm-up does not help here. It was invented for rates so large that
-// training fails at the beginning.
+// The larger the minibatch, the lower the accuracy. We think fewer updates are the cause, but no
+// run here isolates this. With 256 images, the two linear rules have the highest means. With 1,024,
+// plain linear has the highest, but the ranges of neighbouring rules overlap. Only "none" is
+// clearly the worst. No rule recovers everything. Even with 256 images, the best run stays below
+// the worst with 64. Warm-up does not help here. It was invented for rates so large that training
+// fails at the beginning.
 //
-// A rule adapts a rate to another minibatch size. It does not find a good rate. With one seed, we
-// also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. So larger rates have
-// room to win. Exercise 4 asks about Adam.
+// A rule adapts a rate to another minibatch size, but it does not find a good rate. With one seed,
+// we also tried 0.05 and 0.1 for 64 images, and both were better than our 0.02. So our base rate is
+// low, which favours larger rates. Exercise 4 asks about Adam.
 
 // ## The same on one rank
 //
-// The minibatch of four ranks may not fit on one device. But a device can process its four parts
-// one after another and update once at the end. This is *gradient accumulation*:
+// Four ranks' minibatch may not fit on one device, but the device can process its four parts one
+// after another and update once at the end. This is *gradient accumulation*:
 //
 // step.c:accumulate
 //
@@ -272,13 +274,12 @@ static Prediction ask_about_the_star(void) {
 //
 // behind/tables.c:show_one_rank
 //
-// Between the parts, nothing is divided and nothing is set to zero. Each loss is a sum, and each
+// Between parts, gradients are neither divided nor set to zero. Each loss is a sum, and each
 // `backward()` adds to the gradients. After the last part, `sgd_step()` divides by all rows,
 // updates the parameters and sets the gradients to zero.
 //
-// A CPU device first adds up the gradients over the images of a part and then adds the result to
-// the earlier sum. That gives ((0 + 1) + 2) + 3, the order of four ranks. (GPU libraries do not
-// promise this.)
+// A CPU device first adds up a part's gradients and then adds the result to the earlier sum. This
+// gives ((0 + 1) + 2) + 3, the order of four ranks. (GPU libraries do not promise this.)
 
 static Prediction ask_about_one_rank(void) {
     return predict_yes_no(
@@ -288,8 +289,8 @@ static Prediction ask_about_one_rank(void) {
 
 // ## On a cluster
 //
-// Slurm assigns the machines of a cluster to jobs. You give it a script. These are the main lines
-// of [`job.sbatch`](job.sbatch), shortened:
+// Slurm assigns a cluster's machines to jobs. You give it a script. Here are the main lines of
+// [`job.sbatch`](job.sbatch), shortened:
 //
 // ```sh
 // #SBATCH --nodes=2                # machines
@@ -304,26 +305,26 @@ static Prediction ask_about_one_rank(void) {
 //
 // `srun` is Slurm's launcher. Its ranks find each other through a library named PMIx. Without it,
 // MPI fails, or each process believes that it is alone. (Our program refuses to start if its world
-// size differs from Slurm's number of tasks.) In that case, `mpirun` asks Slurm for the machines
-// and starts the ranks. Not every Slurm has PMIx. According to [llm.c's pull request
-// 632](https://github.com/karpathy/llm.c/pull/632) of June 2024, the package `slurm-wlm` has
-// dropped it. (We have not checked this.)
+// size differs from Slurm's number of tasks.) So without PMIx, the script calls `mpirun`, which
+// asks Slurm for the machines and starts the ranks. Not every Slurm has PMIx. According to [llm.c's
+// pull request 632](https://github.com/karpathy/llm.c/pull/632) of June 2024, the package
+// `slurm-wlm` has dropped it. (We have not checked this.)
 
 // ## How far does it go?
 //
 // Horovod's authors trained three networks on up to 512 GPUs, four in each machine, with one 25
 // Gb/s network card per machine [@horovod2017]. *Efficiency* is the number of images per second on
-// k GPUs, divided by k times the number on one GPU. Our model is one ring over all GPUs. It sends
+// k GPUs, divided by k times the number on one GPU. Our model uses one ring over all GPUs and sends
 // gradients when 64 MiB are ready or every 5 ms:
 //
 // behind/tables.c:show_scaling
 //
-// From 16 GPUs to 512, only VGG-16 loses much, because it sends the most bytes for its computing
-// time. In a ring over k GPUs, a message takes $2 (k-1)$ steps one after another, here 1,022. Each
-// has the network's latency, so the model loses much if it sends every 5 ms. Horovod did so and was
-// faster, so the model misses something ([How true is the clock?](../how_true.md#up-to-512-gpus)).
-// One rule still holds: compute much for each byte that you send. On many GPUs, send few large
-// messages or add up inside each host first.
+// From 16 GPUs to 512, only VGG-16 loses much, because it sends the most bytes relative to its
+// computing time. In a ring over k GPUs, a message takes $2 (k-1)$ successive steps, here 1,022.
+// Each has the network's latency, so in the model, sending every 5 ms is slow. Horovod did so and
+// was faster, so the model misses something ([How true is the
+// clock?](../how_true.md#up-to-512-gpus)). Still, one rule holds: compute a lot for each byte that
+// you send. On many GPUs, send few large messages or add up inside each host first.
 
 // ## Summary
 //
@@ -332,11 +333,10 @@ static Prediction ask_about_one_rank(void) {
 // - Horovod's five steps are not enough: each rank also needs different images, and all must end
 //   together.
 // - Buckets and fusion send nearly the same bytes in fewer messages. With two ranks on each of two
-//   hosts, adding up inside first halves the traffic between hosts compared with the sharded sum.
-//   It saves a third compared with one ring.
+//   hosts, adding up inside first saves half of the sharded sum's traffic between hosts.
 // - A second thread that watches the clock can name a rank that hangs.
-// - Larger minibatches mean fewer updates. Here, raising the learning rate in proportion recovers
-//   most of the lost accuracy, but not all.
+// - Larger minibatches mean fewer updates. Here, raising a small learning rate in proportion
+//   recovers most of the lost accuracy, but not all.
 //
 // ## Questions
 //
@@ -345,7 +345,7 @@ static Prediction ask_about_one_rank(void) {
 // 2. Three ranks train on 13 images, each with 2 per step. How many steps does the epoch have? What
 //    would happen if each rank simply processed its own images?
 // 3. The order of fused gradients differs between runs. Which sums still give the parameters the
-//    same bits in every run? Why not the ring, although the table of sums says "the same" for it?
+//    same bits in every run? Why does the ring not, although the table of sums says "the same"?
 // 4. Two hosts have four ranks and one network card each. How many bytes leave a host if one ring
 //    over all eight ranks sums N bytes? How many if the hosts add up inside first?
 // 5. A debugger stops a rank for two minutes and then continues it. What do the others do with
@@ -363,7 +363,7 @@ static Prediction ask_about_one_rank(void) {
 //    Which rank waits where, how does the watch tell you, and which mistake does it miss?
 // 3. How large should fused messages be? Write the fusion rule, measure the cost of a message, and
 //    compute the best size for two ranks here and for 512 on Horovod's machines.
-// 4. Linear rule or square root: for which optimizer? A question on the lab sheet, `lab.md`.
+// 4. Which optimizer needs the linear rule, and which the square root? See the lab sheet, `lab.md`.
 
 // ## The program
 

@@ -1,8 +1,8 @@
 // nccl.c: GPUs that exchange by NVIDIA's NCCL, which knows NVLink, PCIe and the network.
 //
-// The library is loaded while the program runs. What we use of it is declared as in its header. A
-// collective of NCCL is a kernel, which waits on the GPU, for ever, until all ranks have enqueued
-// it. NCCL promises no order of additions. Source: nccl.h of NCCL 2.14; NCCL's user guide,
+// The library is loaded while the program runs. What we use of it is declared as in its header. An
+// NCCL collective is a kernel that waits on the GPU, with no time limit, until all ranks have
+// enqueued it. NCCL promises no order of additions. Source: nccl.h of NCCL 2.14; NCCL's user guide,
 // "Creating a Communicator"; llm.c's llmc/zero.cuh.
 #include "behind/group.h"
 
@@ -53,7 +53,7 @@ static void check(int status, const char *what) {
             "%s: %s", what, nccl.GetErrorString(status));
 }
 
-// One rank makes an id, and MPI brings it to the others. Then all open the communicator together.
+// Rank 0 creates an id, and MPI sends it to the others. Then all open the communicator together.
 static void open_communicator(ProcessGroup *g) {
     UniqueId id = {{0}}, *ids = xmalloc(sizeof id * (size_t)g->size);
     if (g->rank == 0) check(nccl.GetUniqueId(&id), "ncclGetUniqueId");

@@ -37,7 +37,7 @@ int dist_num_hosts(void);
 int dist_host_of(int rank); // 0 .. dist_num_hosts()-1
 const char *dist_host_name(int rank);
 bool dist_hosts_are_equal(void); // whether all have the same number of ranks
-// From now on, every so many ranks are treated as if they had a host to themselves; 0: as it is.
+// From now on, ranks are treated as if each host had this number of them; 0: as it is.
 // By all ranks.
 void dist_pretend_hosts(int ranks_per_host);
 

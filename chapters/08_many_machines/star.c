@@ -53,8 +53,8 @@ void start_receive(Exchange *x, void *data, size_t bytes, int from) {
               "MPI_Irecv");
 }
 
-// MPI_Test() says whether a message has arrived, and does not wait. A longer or a shorter message
-// than the expected one means that ranks make different collectives.
+// MPI_Test() says whether a message has arrived, and does not wait. A message longer or shorter
+// than expected means that ranks call different collectives.
 static bool has_arrived(Message *m) {
     MPI_Status status;
     int arrived, class = MPI_SUCCESS, bytes = m->bytes;

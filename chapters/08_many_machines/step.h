@@ -35,8 +35,8 @@ RankNet *rank_net_new(Module *net, RankNetOptions options);
 void rank_net_free(RankNet *n);
 
 // All ranks get what rank 0 has: its parameters and buffers, or its buffers alone. (Buffers are
-// batch norm's running statistics. Between two steps each rank's have seen its own rows only, so
-// share them before the network is evaluated, saved or compared.)
+// batch norm's running statistics. Between steps, each rank's buffers have seen only its own rows,
+// so share them before the network is evaluated, saved or compared.)
 void broadcast_from_rank_0(RankNet *n);
 void broadcast_buffers(RankNet *n);
 

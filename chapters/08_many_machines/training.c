@@ -71,7 +71,7 @@ typedef struct Run {
     bool stopped;
 } Run;
 
-// Warm-up takes the part of a training that Goyal et al. gave it: 5 epochs of 90.
+// As in Goyal et al., warm-up takes 5 epochs of 90.
 static float lr_now(const Run *run) {
     const RankLesson *l = run->lesson;
     long warm_up = l->epochs * run->steps_of_epoch * 5 / 90;

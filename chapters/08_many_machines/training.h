@@ -8,7 +8,7 @@
 #include "lr_rules.h"
 #include "step.h"
 
-// A rank that shall go wrong in this step (from 1), to see what the others make of it.
+// A rank that is made to fail in this step (from 1), to see how the others react.
 typedef struct Fault {
     enum { NO_FAULT, FAULT_KILL, FAULT_STOP, FAULT_EXIT, FAULT_MEMORY, FAULT_NAN } kind;
     int rank;

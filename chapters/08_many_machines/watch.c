@@ -112,8 +112,8 @@ static Answer answer_to(long its_question) {
     return (Answer){where_am_i(&waited), its_question, is_about_to_end()};
 }
 
-// All ranks but the one at fault report it, and then end the job. (That one may be stopped, and go
-// on when it is told to end.)
+// All ranks except the one at fault report it and then end the job. (A stopped rank may continue
+// when it is told to end.)
 static _Noreturn void end_with(const Verdict *v) {
     const long UNTIL_ALL_HAVE_SAID_IT = 300000000; // ns
     if (atomic_exchange(&ending, true))            // another thread is at it
@@ -147,7 +147,7 @@ static void ask_all(void) {
 
 // ## Which rank it is
 
-// What is known of a rank when all have been asked. The later, the more it explains.
+// What is known about a rank after all have been asked. Later states explain more.
 typedef enum { FINE, ELSEWHERE, BEHIND, SILENT, ENDING } State;
 
 static State state_of(int r, const Place *mine) {
