@@ -11,7 +11,7 @@ small="--train-size 203 --test-size 50 --batch-size 13 --epochs 1" # no size div
 
 ranks 0 --train-size 300 --test-size 50 --batch-size 8 --epochs 1 --predict
 good
-has '1 rank on 1 host, started by hand' 'these trainings take' # more than there are: left out
+has '1 rank on 1 host, started by hand' 'these training runs need' # more than there are: left out
 verdict "the whole program as one rank, without mpirun"
 ranks 0 --backend model --machine p100-25gbe
 good
