@@ -19,7 +19,10 @@ if grep -q '^4 ranks on 1 host' stdout; then # of chapter 8: there is MPI
         grep -q -e "$line" stdout || complain "expected a line: $line"
     done
     verdict "chapter 8: sums, exchanges, and one rank beside four"
-    # Its summary: the linear rule makes up for most of what larger minibatches lose, but not for all of it.
+fi
+# Its summary: the linear rule makes up for most of what larger minibatches lose, but not for all of it. (With CI's few
+# images it need not.)
+if grep -q '^4 ranks on 1 host' stdout && grep -q '^`make run-08` on' about; then
     awk -F, 'NR > 1 { mean[$1, $2] = $3; low[$1, $2] = $4; high[$1, $2] = $5 }
         END { for (b = 256; b <= 1024; b *= 4) {
             lost = mean[64, "none"] - mean[b, "none"]; left = mean[64, "none"] - mean[b, "linear"]

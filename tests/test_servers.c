@@ -392,7 +392,8 @@ CASE(test_torn_pulls) {
     enum { CLOCKS = SANITIZED ? 30 : 250 };
     for (int S = 1; S <= 4; S++) {
         assert_int_equal(torn_with_ones(4, S, CLOCKS, 1), 0);
-        if (S > 1) assert_true(torn_with_ones(4, S, CLOCKS, S) > 0);
+        bool at_once = !getenv("TEST_INLINE"); // else a worker visits all servers before the next
+        if (S > 1 && at_once) assert_true(torn_with_ones(4, S, CLOCKS, S) > 0);
     }
 }
 
@@ -412,7 +413,7 @@ CASE(test_alone) {
 // A slow worker makes fewer pushes, and the others make the rest.
 CASE(test_uneven) {
     static const double uneven[] = {1, 20};
-    if (num_gpus() > 0) return; // they cannot be slowed down
+    if (num_gpus() > 0 || getenv("TEST_INLINE")) return; // they cannot be slowed down
     PsLesson l = lesson_of(2, 1);
     AsyncResult r = async_run(&l, &(AsyncOptions){.clocks = 20, .slow = uneven});
     assert_int_equal(r.pushes, 40);

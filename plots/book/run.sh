@@ -73,7 +73,7 @@ addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s|
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | sed "s/^ *//" | paste -sd, || true)
 cat >"$new/about" <<END
-\`make run-${name%%_*}${flags:+ ARGS="$flags"}\` on ${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus},
+\`make run-${name%%_*}${flags:+ ARGS="'$flags'"}\` on ${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus},
 $(date +%Y-%m-%d), version $(git describe --always --dirty 2>/dev/null || echo unknown).
 END
 rm -f "$new/calls" "$new/addresses"

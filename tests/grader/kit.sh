@@ -23,7 +23,7 @@ files() {
     git ls-files -z 2>/dev/null | tr '\0' '\n' | grep . || {
         ls .clang-format .editorconfig .gitignore LICENSE Makefile
         find README.md .devcontainer .make chapters common kernels plots tests -type f ! -path '*/.*' |
-            grep -E '(/(Dockerfile|c_names|in_browser|may_call|needs_mpi|ranks)|\.(awk|c|cpp|css|csv|cu|cuh|gp|h|html|jq|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
+            grep -E '(/(Dockerfile|c_names|in_browser|may_call|needs_mpi|ranks|recorded)|\.(awk|c|cpp|css|csv|cu|cuh|gp|h|html|jq|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
     }
 }
 sh tests/grader/labs.sh lab-kit "" | grep -vFxf "$work/labs" | sed 's|.* \(.*\)|^\1/|' >"$work/left_out" || :
