@@ -72,29 +72,34 @@ void nccl_close(ProcessGroup *g) {
 // ## A sum, behind an event
 
 // For the watch. Waiting for the tensor's event has made its GPU the current one, as NCCL wants it.
-static void begin(const char *what, ProcessGroup *g, Queue *queue, const Tensor *t) {
+static void begin(const char *what, ProcessGroup *g) {
     if (!g->nccl) open_communicator(g);
     enqueue_enter(g, what);
+}
+
+// The tensor's memory is in use until what has been enqueued by now is done.
+static void end(Queue *queue, const Tensor *t) {
+    enqueue_leave();
     queue_uses(queue, t->data);
 }
 
 void nccl_all_reduce(ProcessGroup *g, Tensor *t) {
     Queue *second = comm_queue(t->device);        // a second stream of this GPU
     queue_wait(second, device_record(t->device)); // the sum waits for backward's kernels
-    begin("all_reduce", g, second, t);
+    begin("all_reduce", g);
     int error = nccl.AllReduce(t->data, t->data, numel(t), FLOAT32, SUM, g->nccl,
-                               queue_native(second)); // // only enqueued: the CPU does not wait
+                               queue_native(second)); // only enqueued: the CPU does not wait
     check(error, "ncclAllReduce");
-    enqueue_leave();
+    end(second, t);
     device_wait(t->device, queue_record(second)); // the update waits for the sum
 }
 
 void nccl_broadcast(ProcessGroup *g, Tensor *t, int root) { // in the same way
     Queue *second = comm_queue(t->device);
     queue_wait(second, device_record(t->device));
-    begin("broadcast", g, second, t);
+    begin("broadcast", g);
     check(nccl.Broadcast(t->data, t->data, numel(t), FLOAT32, root, g->nccl, queue_native(second)),
           "ncclBroadcast");
-    enqueue_leave();
+    end(second, t);
     device_wait(t->device, queue_record(second));
 }

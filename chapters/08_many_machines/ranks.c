@@ -7,9 +7,11 @@
 #include "behind/group.h"
 #include "watch.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +69,16 @@ void dist_before_flags(void) {
 
 // MPI_Init() waits for a rank that never starts for as long as the launcher lets it. This thread
 // does not.
+static sem_t all_have_come;
+
 static void *give_up_waiting(void *timeout) {
     double seconds = *(double *)timeout;
-    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)}, NULL);
+    struct timespec end;
+    int status;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)ceil(seconds);
+    while ((status = sem_timedwait(&all_have_come, &end)) != 0 && errno == EINTR) continue;
+    if (status == 0) return NULL;
     die("a rank has not started, or hosts cannot reach each other; a larger --timeout waits longer",
         "not all ranks have come together within %g s", seconds);
 }
@@ -96,6 +105,7 @@ static void meet(double timeout, const char *host) {
     static double patience;
     pthread_t impatient;
     patience = timeout;
+    sem_init(&all_have_come, 0, 0);
     setenv("HWLOC_HIDE_ERRORS", "2", 0); // to MPI, a container without /sys is no error
     launch_have_witness(&world.launch, host);
     if (pthread_create(&impatient, NULL, give_up_waiting, &patience) != 0)
@@ -108,7 +118,7 @@ static void meet(double timeout, const char *host) {
         world.host = world.watched = MPI_COMM_NULL;
         world.local_size = 1;
     }
-    pthread_cancel(impatient);
+    sem_post(&all_have_come);
     pthread_join(impatient, NULL);
     launch_check(&world.launch, world.all->size);
     snprintf(me, sizeof me, "rank %d", world.all->rank);

@@ -163,7 +163,7 @@ CASE(test_what_goes_wrong) {
     } rows[] = {
         {"GPUS=2 FAILS='ncclCommInitRank 1 1'", "call", 2, "ncclCommInitRank: unhandled cuda", ""},
         {"GPUS=2 FAILS='ncclGetUniqueId 1 2'", "call", 2, "ncclGetUniqueId: system error", "hint"},
-        {"GPUS=2 FAILS='ncclAllReduce 2 4'", "call", 2, "all_reduce: invalid argument", "hint"},
+        {"GPUS=2 FAILS='ncclAllReduce 2 4'", "call", 2, "ncclAllReduce: invalid argument", "hint"},
         {"GPUS=2 FAILS='ncclBroadcast 1 4'", "call", 2, "invalid argument", "hint"},
         {"GPUS=3", "stopped", 3, "rank 2 on ", " (bucket 1, step 42): it has not answered for 1.5"},
         {"GPUS=3", "computes", 3, "rank 2 on ", "it does something else"},
