@@ -91,7 +91,7 @@ double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y,
         begin_step(device); // forget the last part's activations
         Tensor *y_hat = forward(net, rows_on(X, rows, device));
         Tensor *loss = sum(cross_entropy(y_hat, rows_on(y, rows, device)));
-        backward(loss); // // adds to the existing gradients
+        backward(loss); // adds to the existing gradients
         total += (double)item(loss);
     }
     return total;

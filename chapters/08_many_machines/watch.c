@@ -225,7 +225,7 @@ static void *watch(void *unused) {
     bool asked = false;
     while (atomic_load(&running)) {
         double waited;
-        where_am_i(&waited); // // seconds since the last arrival; 0: in no collective
+        where_am_i(&waited); // seconds since the last arrival; 0: in no collective
         answer_others();     // those that ask this rank
         if (waited < timeout - to_answer) {
             asked = false;
