@@ -100,7 +100,7 @@ static inline void queue_keeps_its_order(int n, int times) {
         bool beside = t % 2; // in the queue that communicates, as DDP's buckets
         if (beside) queue_wait(comm_queue(device), device_record(device));
         if (beside) communicate_begin();
-        dist_all_reduce(NULL, mine); // as many times as there are ranks
+        dist_all_reduce(NULL, mine); // which multiplies it by the number of ranks
         if (beside) communicate_end();
         if (beside && t % 4 == 3) // as the arena does, before it uses memory for something else
             wait_for_users(device, mine->data);
@@ -141,7 +141,8 @@ static inline void keep_waiting(int signal, unsigned long_seconds) {
 }
 
 // By the formula: bytes that this rank sends for n floats, by a hierarchical allreduce, to ranks on
-// its own host and to others. (Ranks of a host stand side by side, and all hosts have as many.)
+// its own host and to others. (Ranks of a host are consecutive, and all hosts have the same
+// number.)
 typedef struct HierarchicalBytes {
     size_t inside, across;
 } HierarchicalBytes;

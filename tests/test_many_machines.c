@@ -56,7 +56,7 @@ static int rows_in(const Plan *plan, int step) {
 
 static const float LR = 0.05f;
 
-// As ranks, or on as many devices of this process.
+// As ranks, or on the same number of devices of this process.
 static float *train(const Plan *plan, bool as_ranks, size_t *n) {
     Tensor *X, *y, *Xs[MAX_COMPUTING], *ys[MAX_COMPUTING], *losses[MAX_COMPUTING];
     int devices = as_ranks ? 1 : size, own = as_ranks ? rank : 0;
@@ -163,7 +163,7 @@ static void check_hierarchical_sum(int n) {
     for (int r = 0; r < size; r++) CHECK(all[r] == sum, "all ranks have the same bits");
 }
 
-// Two ranks on each host, as it is pretended; one host is that of one or two ranks.
+// Pretends that each host has two ranks. One or two ranks are one host.
 static void hierarchical_is_right(void) {
     static const int sizes[] = {0, 1, 2, 3, 5, 7, 1001, 4099};
     dist_pretend_hosts(2);

@@ -12,7 +12,7 @@
 
 static const int sizes[] = {0, 1, 2, 3, 7, 1001, SANITIZED ? 16387 : (1 << 20) + 3};
 
-// The vectors on as many devices of this process, summed by chapter 2.
+// The same vectors on devices of this process, summed by chapter 2's functions.
 static void expect_chapter_2(const char *algorithm, int n) {
     Tensor *data[MAX_COMPUTING];
     choose_allreduce(algorithm);

@@ -168,8 +168,8 @@ static void compute_by_hand(ByHand *h, Worker *worker, const Happening *e) {
 }
 
 // What is expected of ps_replay(): its parameters, pushes, drops, and staleness. In rounds, what
-// was pushed is applied when nobody may push for this round any more: before the first event of the
-// next one, which is a pull with a higher number.
+// was pushed is applied when no worker may push for this round any more: before the first event of
+// the next one, which is a pull with a higher number.
 static PsResult by_hand(const PsLesson *l, const Schedule *s) {
     ByHand h = {.lesson = l, .server = worker_new(try_gpu(0), l->seed)};
     Worker worker = worker_new(try_gpu(0), l->seed);

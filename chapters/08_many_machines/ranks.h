@@ -13,7 +13,7 @@
 typedef struct DistOptions {
     double timeout;     // seconds to wait for a rank; 0: 60
     int threads;        // cores that this rank's device uses; 0: its share of the host's cores
-    int ranks_per_host; // pretend that every so many ranks share a host; 0: do not pretend
+    int ranks_per_host; // pretend that this many ranks share a host; 0: do not pretend
 } DistOptions;
 
 bool dist_is_mpi_available(void); // else the program is one rank

@@ -1,4 +1,4 @@
-// step.h: a network that all ranks train together, each with rows of its own.
+// step.h: a network that all ranks train together, each with different rows.
 #ifndef STEP_H
 #define STEP_H
 
@@ -57,7 +57,7 @@ double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y,
 void hierarchical_all_reduce(Tensor *t);
 void hierarchical_begin(void); // die()s if there is a mistake
 void hierarchical_end(void);
-const char *hierarchical_mistake(void); // NULL, or why not: all hosts need as many ranks
+const char *hierarchical_mistake(void); // NULL, or why not: hosts need equal numbers of ranks
 
 // A checksum of all parameters and buffers of this rank. Waits.
 uint32_t rank_net_checksum(const RankNet *n);

@@ -7,7 +7,7 @@
 // machines that compute faster. In the narrow one the first layer has more inputs, the pixels of an
 // image. But no gradient with respect to the image is computed, so its work, forward and backward
 // together, is about the same as the work of the other layers. In the wide one all layers do
-// exactly the same work: the images have as many pixels as a layer has units, their gradient is
+// exactly the same work: the images have one pixel for each unit of a layer, their gradient is
 // computed, too, and the last layer has a ReLU as well.
 // clang-format off
 #define EQUAL(name, in, width, ops_) {name, LINEAR, in, width, 1, 1, 1, .ops = ops_}

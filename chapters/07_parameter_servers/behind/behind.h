@@ -23,7 +23,7 @@ Discipline chosen_discipline(void);     // which one: asynchronously if nothing 
 void read_slow(double slow[]);
 
 // ---- exchange.c: what push and pull cost -------------------------------------------------------
-// The pace of workers and servers on hosts like those of this machine, with one device each.
+// The pace of workers and servers on hosts like this machine's, with one device each.
 Pace pace_on(const Machine *machine, const PsLesson *lesson, double slow[]);
 // Modelled push and pull of 1 to 16 workers on `laptops-1gbe`, with 1, W/2 and W servers, beside
 // the formula and a ring: book_csv("_exchange.csv") and book_output("_exchange.png").
@@ -53,7 +53,7 @@ double compare_rates(const PsLesson *lesson, long clocks);
 void model_schedule(const Pace *pace, Discipline how, long clocks);
 
 // ---- checks.c: tables that CHECK() what the text says -------------------------------------------
-// Synchronous steps are bit-identical to chapter 4's on as many devices.
+// Synchronous steps are bit-identical to chapter 4's on W devices.
 void show_synchronous(const PsLesson *lesson, int steps);
 // Gradients that are all 1: no parameter is wrong, and no pull from one server is torn.
 void check_ones(const PsLesson *lesson);

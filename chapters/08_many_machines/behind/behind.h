@@ -54,7 +54,7 @@ void show_exchanges(const RankLesson *lesson);
 // Trains, by all ranks, and checks that all have the same parameters. Returns whether it was left
 // to end.
 bool show_training(const RankLesson *lesson);
-// The parameters after a few steps: of all ranks, and of rank 0 alone with as many parts. Returns
+// The parameters after a few steps: of all ranks, and of rank 0 alone with W parts. Returns
 // whether they are equal.
 bool show_one_rank(const RankLesson *lesson);
 // The trainings with larger minibatches as a table, a picture and a CSV.

@@ -86,10 +86,10 @@ Flags read_rank_flags(int argc, char *argv[]) {
     flags.quick_means = "--batch-size 16 --epochs 3 --seeds 1 --train-size 8192 --test-size 500";
     flags = book_begin(
         argc, argv,
-        "Trains on many ranks; alone it is one. mpirun -np 4 starts four on this machine (with "
-        "--oversubscribe more than it has cores, with --allow-run-as-root as root in a container), "
-        "mpirun -np 4 -H one:2,two:2 two on each of two machines, srun --mpi=pmix as many as Slurm "
-        "gives (chapters/08_many_machines/job.sbatch), and make run-08 four, whoever you are.",
+        "Trains on many ranks, or as one rank without a launcher. make run-08 starts four on this "
+        "machine, and so does mpirun -np 4 (with fewer cores add --oversubscribe, as root "
+        "--allow-run-as-root). mpirun -np 4 -H one:2,two:2 starts two on each of two machines, and "
+        "srun --mpi=pmix starts a Slurm job's (chapters/08_many_machines/job.sbatch).",
         "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv"
         " data -machine",
         flags);

@@ -36,7 +36,7 @@ void show_ranks(void) {
 
 // ## Ways to sum
 
-enum { NUMBERS = 129068 }; // as many as LeNet has parameters
+enum { NUMBERS = 129068 }; // LeNet's parameters
 
 // What rank r has.
 static Tensor *vector_of(Device *device, int r) {
