@@ -1,0 +1,56 @@
+// mma.cuh: what patch.cu and patch_weights.cu need of GPUs from sm_80 on: copies into shared memory
+// that a thread need not wait for (cp.async), and matrix products by a warp (mma.sync).
+//
+// Each is one PTX instruction. The simulator in tests/cudasim has its own version of each.
+#ifndef KERNELS_CUDA_MMA_CUH
+#define KERNELS_CUDA_MMA_CUH
+
+#include "grid.cuh"
+
+#ifndef CUDASIM
+// ---- copies that go on while the thread computes ---------------------------------------------
+
+// Copies 1 or 4 floats, or writes zeros if not `inside` (`from` is not read then). They are there
+// for the thread after copies_wait(), and for other threads after a barrier as well.
+template <int FLOATS>
+static inline __device__ void copy_async(float *to, const float *from, bool inside) {
+    const unsigned shared = (unsigned)__cvta_generic_to_shared(to), bytes = 4 * FLOATS;
+    if (FLOATS == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(from),
+                     "r"(inside ? bytes : 0));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared), "l"(from),
+                     "r"(inside ? bytes : 0));
+}
+
+// Ends a group of copies. Groups end in order.
+static inline __device__ void copies_commit() { asm volatile("cp.async.commit_group;\n" ::); }
+
+// Waits until at most `GROUPS` of this thread's groups are still under way.
+template <int GROUPS> static inline __device__ void copies_wait() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(GROUPS));
+}
+
+// ---- matrix products -------------------------------------------------------------------------
+
+// A float with 10 bits of mantissa, as the tensor cores want it, rounded to nearest. (They would
+// cut off the other 13 bits, which makes all products a little too small.)
+static inline __device__ unsigned to_tf32(float x) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+// D (16,8) += A (16,8) B (8,8), by the 32 lanes of a warp. With g = lane / 4 and t = lane % 4, a
+// lane has
+//     A (g,t), (g+8,t), (g,t+4), (g+8,t+4);   B (t,g), (t+4,g);
+//     D (g,2t), (g,2t+1), (g+8,2t), (g+8,2t+1).
+static inline __device__ void mma_tf32(float D[4], const unsigned A[4], const unsigned B[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+                 : "+f"(D[0]), "+f"(D[1]), "+f"(D[2]), "+f"(D[3])
+                 : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#endif
