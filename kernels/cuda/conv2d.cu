@@ -6,6 +6,7 @@
 // cuBLAS is best at few large products, so the windows of many images, a chunk, make one matrix.
 // Its result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
 // out_h, out_w). Another kernel moves each plane to its place.
+#include "conv2d_patch.h"
 #include "conv2d_plan.h"
 #include "grid.cuh"
 
@@ -279,6 +280,7 @@ static void add_up_columns(CudaLane *lane, const struct Chunks *c, float beta, f
 
 CUDA_KERNEL(conv2d_forward) {
     const struct conv2d_shape s = a->s;
+    if (patches_fit(lane, &s, a->pooled)) return conv2d_forward_by_patches(lane, a);
     const struct Chunks c = cut_into_chunks(lane, &s);
     for (int first = 0; first < s.N; first += c.images) {
         const int images = chunk_length(&c, &s, first);
@@ -300,6 +302,7 @@ CUDA_KERNEL(conv2d_forward) {
 // The gradient of the columns is W^T dY. col2im adds it up to that of the pixels.
 CUDA_KERNEL(conv2d_backward_input) {
     const struct conv2d_shape s = a->s;
+    if (patches_fit(lane, &s, a->pooled)) return conv2d_backward_input_by_patches(lane, a);
     const struct Chunks c = cut_into_chunks(lane, &s);
     for (int first = 0; first < s.N; first += c.images) {
         const int images = chunk_length(&c, &s, first);
@@ -386,7 +389,7 @@ static void multiply_few_weights(CudaLane *lane, const struct Chunks *c, int M, 
 }
 
 // dW is dY columns^T, summed over the chunks one after the other.
-CUDA_KERNEL(conv2d_backward_params) {
+static void weights_by_columns(CudaLane *lane, const struct conv2d_backward_params_args *a) {
     const struct conv2d_shape s = a->s;
     const struct Chunks c = cut_into_chunks(lane, &s);
     int first = 0;
@@ -402,10 +405,21 @@ CUDA_KERNEL(conv2d_backward_params) {
             cuda_gemm(lane, 0, 1, s.M, (int)c.taps, (int)length, c.planes, c.columns, beta, a->dW);
         first += c.images;
     } while (first < s.N);
+}
+
+CUDA_KERNEL(conv2d_backward_params) {
+    const struct conv2d_shape *s = &a->s;
+    if (patches_fit(lane, s, a->pooled))
+        conv2d_weights_by_patches(lane, a);
+    else
+        weights_by_columns(lane, a);
     if (!a->db) return;
-    const struct Channels ch = cut_channels(s.N, s.M, a->pooled ? c.plane / 4 : c.plane);
+    const size_t plane = (size_t)s->out_h * s->out_w;
+    const struct Channels ch = cut_channels(s->N, s->M, a->pooled ? plane / 4 : plane);
+    // The scratch memory is this kernel's, and what it held is not needed any more.
+    float *sums = (float *)cuda_scratch(lane, sizeof(float) * most_parts(s->M));
     sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(
-        a->dY, (const struct Positive *)a->pooled, ch, c.sums);
-    const struct add_bias_backward_args rows = {c.sums, a->db, a->beta, (int)ch.parts, s.M};
+        a->dY, (const struct Positive *)a->pooled, ch, sums);
+    const struct add_bias_backward_args rows = {sums, a->db, a->beta, (int)ch.parts, s->M};
     cuda_kernels[KERNEL_add_bias_backward](lane, &rows); // the sum of the rows
 }

@@ -24,6 +24,11 @@ static void give_workspace(CudaLane *lane) {
 void cuda_lane_open(CudaLane *lane, int tf32) {
     *lane = {};
     lane->tf32 = tf32;
+    int gpu = 0, major = 0, minor = 0;
+    CUDA_CHECK(cudaGetDevice(&gpu));
+    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+    CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+    lane->sm = 10 * major + minor;
     cublas_load(); // if it is missing, the program ends before any work is done
     // Non-blocking: no hidden ordering against the default stream, which would make lanes that
     // share a GPU wait for each other.

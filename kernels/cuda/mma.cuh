@@ -53,4 +53,29 @@ static inline __device__ void mma_tf32(float D[4], const unsigned A[4], const un
 }
 #endif
 
+// ---- factors ---------------------------------------------------------------------------------
+
+// N factors of a lane. PRODUCTS is 1 for factors rounded to TF32. With 3, each factor is the sum of
+// two such numbers, and only the product of the two small ones is left out: nearly float32 (Ootomo
+// & Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+template <int N> struct Factors {
+    unsigned large[N], small[N];
+};
+
+template <int PRODUCTS, int N>
+static inline __device__ void split_factor(struct Factors<N> &f, int i, float x) {
+    f.large[i] = to_tf32(x);
+    if (PRODUCTS == 3) f.small[i] = to_tf32(x - __uint_as_float(f.large[i]));
+}
+
+template <int PRODUCTS>
+static inline __device__ void multiply(float D[4], const struct Factors<4> &A,
+                                       const struct Factors<2> &B) {
+    if (PRODUCTS == 3) {
+        mma_tf32(D, A.small, B.large);
+        mma_tf32(D, A.large, B.small);
+    }
+    mma_tf32(D, A.large, B.large);
+}
+
 #endif
