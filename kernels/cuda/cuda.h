@@ -24,7 +24,7 @@ extern "C" {
 // run.
 typedef struct CudaLane {
     cudaStream_t stream;
-    int tf32, sm; // sm: 90 for compute capability 9.0
+    int tf32, arch; // arch: which code runs here, e.g. 90 for compute capability 9.0
     cublasHandle_t cublas; // NULL: not open yet
     void *workspace;       // of cuBLAS
     size_t workspace_bytes;

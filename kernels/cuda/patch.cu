@@ -1,221 +1,218 @@
 // patch.cu: convolution by patches, on the tensor cores of GPUs from sm_80 on: forward, and the
 // gradient by the input, which is the same sum with the weights turned round.
 //
-// A block of threads computes TILE_M channels of TILE_P output pixels. For CH channels of the input
-// at a time, it copies the patch under its pixels and the weights to shared memory, while it
+// A block of threads computes TILE_M channels of TILE_P output pixels. For eight channels of the
+// input at a time, it copies the patch under its pixels and the weights to shared memory, while it
 // multiplies those that came before. Each tap of the kernel is then a matrix product
-//     (TILE_M, CH) times (CH, TILE_P)
-// whose second factor is the patch, read at another offset.
+//     (TILE_P, 8) times (8, TILE_M)
+// whose first factor is the patch, read at another offset.
 #include "conv2d_patch.h"
 #include "patch.cuh"
 
-constexpr int TILE_M = 64, TILE_P = 128, TILE_THREADS = 128, STAGES = 2, MAX_POSITIONS = 1024;
+constexpr int TILE_P = 128, TILE_M = 64, STAGES = 2, MAX_POSITIONS = 1024;
 
 struct PatchConv {
-    const float *in, *W, *b; // b may be NULL
+    const float *in, *W, *b; // W: arranged as below; b may be NULL
     float *out, beta;
     int N, C, H, W_in; // of the input (N,C,H,W)
     int M, out_h, out_w, out_stride;
-    int pitch;   // from one channel of a patch to the next, in floats
-    bool aligned; // weights can be copied four at a time
+    int taps;                  // of the kernel, in all sweeps together
+    int chunks, chunks_a_stage; // of eight channels of the input
+    int pitch;                 // from one channel of a patch to the next, in floats
     struct Sweep sweep[4];
 };
 
-// How the weights of CH input and TILE_M output channels lie in shared memory, for a kernel of KK
-// taps. W is (M,C,KK); the gradient reads it with M and C exchanged, (C,M,KK), so that its rows are
-// input channels. Pitches: so that the 32 lanes of a warp read from 32 banks.
-template <int KK, int CH, bool GRADIENT> struct Weights {
-    static constexpr int ROWS = GRADIENT ? CH : TILE_M, LENGTH = (GRADIENT ? TILE_M : CH) * KK;
-    static constexpr int PITCH = LENGTH + (GRADIENT ? 8 : 4), SIZE = ROWS * PITCH;
-    static constexpr int OF_M = GRADIENT ? KK : PITCH, OF_C = GRADIENT ? PITCH : KK;
+// ---- weights ---------------------------------------------------------------------------------
+
+struct Arrangement {
+    int C, M, taps; // input and output channels
+    bool gradient;  // W is (C,M,taps) and not (M,C,taps)
+    int weight[MAX_TAPS];
 };
 
-template <class Weights, int KK, int FLOATS>
-static __device__ void copy_weights(const struct PatchConv &a, float *to, int row0, int rows,
-                                    int col0, int cols) {
-    constexpr int PER_ROW = Weights::LENGTH / FLOATS;
-    for (int i = threadIdx.x; i < Weights::ROWS * PER_ROW; i += TILE_THREADS) {
-        const int row = i / PER_ROW, col = i % PER_ROW * FLOATS;
-        const bool inside = row0 + row < rows && col0 * KK + col < cols * KK;
-        const float *from = a.W + ((size_t)(row0 + row) * cols + col0) * KK + col;
-        copy_async<FLOATS>(to + row * Weights::PITCH + col, inside ? from : a.W, inside);
+// to (tiles of M,chunks of C,taps,tile_size): for each tap, the tile that multiply_tile() wants,
+// with zeros for channels that do not exist. A thread does one pair of channels.
+template <int PRODUCTS>
+static __global__ void arrange_weights(const float *W, float *to, struct Arrangement a, unsigned n) {
+    const unsigned chunks = (a.C + 7) / 8;
+    INDEX_LOOP(i, n) {
+        const unsigned tile = i / TILE_B / chunks, chunk = i / TILE_B % chunks, at = i % TILE_B;
+        const unsigned m = tile * TILE_M + tile_n(at), c = chunk * 8 + tile_k(at);
+        const bool inside = m < (unsigned)a.M && c < (unsigned)a.C;
+        const float *from = W + (size_t)(a.gradient ? c * a.M + m : m * a.C + c) * a.taps;
+        float *tiles = to + (size_t)(i / TILE_B) * a.taps * tile_size<PRODUCTS>() + at;
+        for (int tap = 0; tap < a.taps; tap++) {
+            const float x = inside ? from[a.weight[tap]] : 0;
+            const float large = __uint_as_float(to_tf32(x));
+            tiles[tap * tile_size<PRODUCTS>()] = large;
+            if (PRODUCTS == 3)
+                tiles[tap * tile_size<PRODUCTS>() + TILE_B] = __uint_as_float(to_tf32(x - large));
+        }
     }
 }
 
-struct alignas(8) Pair {
-    float x, y;
-};
+// ---- the convolution -------------------------------------------------------------------------
 
-template <int KK, int CH, bool GRADIENT, bool ALL, int PRODUCTS>
-static __global__ void __launch_bounds__(TILE_THREADS) patch_conv(struct PatchConv a) {
-    using W = Weights<KK, CH, GRADIENT>;
+// TAPS is the number of taps of the only sweep, or 0.
+template <enum Instruction BY, int TAPS, int PRODUCTS>
+static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     extern __shared__ float shared[];
     const struct Sweep &s = a.sweep[blockIdx.z];
     const unsigned first = blockIdx.x * TILE_P;
     if (first >= s.pixels) return;
-    const int m0 = blockIdx.y * TILE_M, warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const int g = lane / 4, t = lane % 4; // see mma_tf32()
-    const unsigned begin = patch_begin(s, first);
-    const int stage_size = W::SIZE + CH * a.pitch, plane = a.H * a.W_in;
-    const int positions = s.patch_rows * (int)s.cols.n;
+    const int warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+    const int taps = TAPS ? TAPS : s.taps, weights_size = taps * tile_size<PRODUCTS>();
+    const int a_stage = TAPS ? 1 : a.chunks_a_stage, plane = a.H * a.W_in;
+    const int stage_size = a_stage * (weights_size + 8 * a.pitch);
+    const unsigned begin = patch_begin(s, first), positions = s.patch_rows * s.cols.n;
 
-    int from[MAX_POSITIONS / TILE_THREADS]; // the pixels that this thread copies of each channel
+    int from[MAX_POSITIONS / GROUP]; // the pixels that this thread copies of each channel
 #pragma unroll
-    for (int i = 0; i < MAX_POSITIONS / TILE_THREADS; i++) {
-        from[i] = -1;
-        if (i * TILE_THREADS < positions)
-            from[i] = pixel_at(s, begin, i * TILE_THREADS + threadIdx.x, a.N, a.C, a.H, a.W_in);
-    }
-    const auto copy_stage = [&](int c0, float *stage) {
-        const int row0 = GRADIENT ? c0 : m0, rows = GRADIENT ? a.C : a.M;
-        const int col0 = GRADIENT ? m0 : c0, cols = GRADIENT ? a.M : a.C;
-        if (a.aligned)
-            copy_weights<W, KK, 4>(a, stage, row0, rows, col0, cols);
-        else
-            copy_weights<W, KK, 1>(a, stage, row0, rows, col0, cols);
-        float *patch = stage + W::SIZE;
+    for (int i = 0; i < MAX_POSITIONS / GROUP; i++)
+        if (i * GROUP < positions)
+            from[i] = pixel_at(s, begin, i * GROUP + threadIdx.x, a.N, a.C, a.H, a.W_in);
+    const auto copy_chunk = [&](int chunk, float *weights, float *patch) {
+        const float *W = a.W + ((size_t)(blockIdx.y * a.chunks + chunk) * a.taps + s.first_tap) *
+                                   tile_size<PRODUCTS>();
+#pragma unroll 9
+        for (int i = 4 * threadIdx.x; i < weights_size; i += 4 * GROUP)
+            copy_async<4>(weights + i, W + i, true);
+        const int channels = a.C - chunk * 8;
+        const float *in = a.in + (size_t)chunk * 8 * plane;
 #pragma unroll
-        for (int i = 0; i < MAX_POSITIONS / TILE_THREADS; i++) {
-            const int position = i * TILE_THREADS + threadIdx.x;
-            if (position < positions)
-                for (int c = 0; c < CH; c++) {
-                    const bool inside = from[i] >= 0 && c0 + c < a.C;
-                    copy_async<1>(patch + c * a.pitch + position,
-                                  inside ? a.in + from[i] + (size_t)(c0 + c) * plane : a.in,
-                                  inside);
-                }
+        for (int i = 0; i < MAX_POSITIONS / GROUP; i++) {
+            const unsigned position = i * GROUP + threadIdx.x;
+            if (position >= positions) break;
+            const float *pixel = in + (from[i] < 0 ? 0 : from[i]);
+#pragma unroll
+            for (int c = 0; c < 8; c++, pixel += plane)
+                copy_async<1>(patch + c * a.pitch + position, pixel, from[i] >= 0 && c < channels);
         }
     };
+    const auto copy_stage = [&](int stage) {
+        float *weights = shared + stage % STAGES * stage_size;
+        float *patch = weights + a_stage * weights_size;
+        for (int i = 0; i < a_stage && stage * a_stage + i < a.chunks; i++)
+            copy_chunk(stage * a_stage + i, weights + i * weights_size, patch + i * 8 * a.pitch);
+    };
 
-    int window[4]; // of this lane's pixel in each of the four groups of 8 that its warp computes
-    for (int j = 0; j < 4; j++) {
-        const unsigned pixel = first + warp * 32 + j * 8 + g;
-        window[j] = pixel < s.pixels ? window_in_patch(s, pixel, begin) : 0;
-    }
-    float sums[4][4][4] = {};
-    const auto multiply_stage = [&](const float *stage) {
-        const float *weights = stage, *pixel[4][2];
-        for (int j = 0; j < 4; j++)
-            for (int half = 0; half < 2; half++)
-                pixel[j][half] = stage + W::SIZE + (t + 4 * half) * a.pitch + window[j];
-        float D[4][4][4]; // three products each: a stage is added up alone, which rounds less
-        for (int i = 0; i < 64; i++) D[0][0][i] = PRODUCTS == 3 ? 0 : sums[0][0][i];
-#pragma unroll
-        for (int tap = 0; tap < KK; tap++) {
-            if (!ALL && tap >= s.taps) break;
-            const int offset = s.offset[tap];
-            const int weight = !ALL ? s.weight[tap] : GRADIENT ? KK - 1 - tap : tap;
-#pragma unroll
-            for (int c = 0; c < CH; c += 8) {
-                struct Factors<4> A[4];
-                struct Factors<2> B[4];
-                for (int j = 0; j < 4; j++)
-                    for (int half = 0; half < 2; half++)
-                        split_factor<PRODUCTS>(B[j], half,
-                                               pixel[j][half][c * a.pitch + offset]);
-                for (int i = 0; i < 4; i++)
-                    for (int r = 0; r < 4; r++) {
-                        const int m = i * 16 + g + r % 2 * 8, channel = c + t + r / 2 * 4;
-                        const float x = weights[m * W::OF_M + channel * W::OF_C + weight];
-                        if (PRODUCTS == 1)
-                            A[i].large[r] = __float_as_uint(x); // rounded already
-                        else
-                            split_factor<PRODUCTS>(A[i], r, x);
-                    }
-                for (int i = 0; i < 4; i++)
-                    for (int j = 0; j < 4; j++) multiply<PRODUCTS>(D[i][j], A[i], B[j]);
-            }
+    // The pixels of this lane: rows g and g+8 of the warp's part of each 64.
+    int window[TILE_P / 64][2];
+    for (int i = 0; i < TILE_P / 64; i++)
+        for (int h = 0; h < 2; h++) {
+            const unsigned pixel = first + i * 64 + warp * 16 + h * 8 + g;
+            window[i][h] = pixel < s.pixels ? window_in_patch(s, pixel, begin) : 0;
         }
-        for (int i = 0; i < 64; i++)
+    float sums[TILE_P / 64][8][4] = {};
+    const auto multiply_chunk = [&](const float *weights, const float *patch) {
+        float D[TILE_P / 64][8][4]; // with three products, a chunk is added up alone: less rounding
+#pragma unroll
+        for (int i = 0; i < TILE_P / 2; i++) D[0][0][i] = PRODUCTS == 3 ? 0 : sums[0][0][i];
+        struct Factors A[2][TILE_P / 64];
+#pragma unroll
+        for (int tap = 0; tap < taps; tap++) {
+            const float *X = patch + t * a.pitch + s.offset[tap];
+            if (BY == WGMMA) groups_wait<1>(); // the factors of the tap before the last are free
+#pragma unroll
+            for (int i = 0; i < TILE_P / 64; i++)
+#pragma unroll
+                for (int r = 0; r < 4; r++)
+                    set<PRODUCTS>(A[tap % 2][i], r, X[r / 2 * 4 * a.pitch + window[i][r % 2]]);
+            if (BY == WGMMA) groups_see_registers();
+#pragma unroll
+            for (int i = 0; i < TILE_P / 64; i++)
+                multiply_tile<BY, PRODUCTS>(D[i], A[tap % 2][i],
+                                            weights + tap * tile_size<PRODUCTS>());
+            if (BY == WGMMA) groups_commit();
+        }
+        if (BY == WGMMA) groups_wait<0>();
+#pragma unroll
+        for (int i = 0; i < TILE_P / 2; i++)
             sums[0][0][i] = PRODUCTS == 3 ? sums[0][0][i] + D[0][0][i] : D[0][0][i];
     };
 
-    const int stages = s.taps == 0 ? 0 : (a.C + CH - 1) / CH;
-    for (int stage = 0; stage < STAGES - 1; stage++) {
-        if (stage < stages) copy_stage(stage * CH, shared + stage * stage_size);
-        copies_commit();
-    }
+    const int stages = taps == 0 ? 0 : (a.chunks + a_stage - 1) / a_stage;
+    if (stages > 0) copy_stage(0);
+    copies_commit();
     for (int stage = 0; stage < stages; stage++) {
-        copies_wait<STAGES - 2>();
+        copies_wait<0>();
+        if (BY == WGMMA) groups_see_shared();
         __syncthreads(); // this stage is there for all, and all are done with the one before it
-        const int next = stage + STAGES - 1;
-        if (next < stages) copy_stage(next * CH, shared + next % STAGES * stage_size);
+        if (stage + 1 < stages) copy_stage(stage + 1);
         copies_commit();
-        multiply_stage(shared + stage % STAGES * stage_size);
+        const float *weights = shared + stage % STAGES * stage_size;
+        for (int i = 0; i < a_stage && stage * a_stage + i < a.chunks; i++)
+            multiply_chunk(weights + i * weights_size,
+                           weights + a_stage * weights_size + i * 8 * a.pitch);
     }
 
-    // D's columns 2t and 2t+1: two pixels side by side, if the grid's width is even.
     const size_t out_plane = (size_t)a.out_h * a.out_w;
-    const bool pairs = a.out_stride == 1 && s.width.n % 2 == 0 && out_plane % 2 == 0;
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const unsigned pixel = first + warp * 32 + j * 8 + 2 * t;
-        size_t at[2];
-        for (int e = 0; e < 2; e++) {
-            const auto [image, inner] = split(pixel + e, s.plane);
-            const auto [line, col] = split(inner, s.width);
-            at[e] = (size_t)image * a.M * out_plane +
+    for (int i = 0; i < 2 * (TILE_P / 64); i++) {
+        const unsigned pixel = first + i / 2 * 64 + warp * 16 + i % 2 * 8 + g;
+        if (pixel >= s.pixels) continue;
+        const auto [image, inner] = split(pixel, s.plane);
+        const auto [line, col] = split(inner, s.width);
+        float *to = a.out + (size_t)image * a.M * out_plane +
                     (size_t)(line * a.out_stride + s.out_top) * a.out_w + col * a.out_stride +
                     s.out_left;
+#pragma unroll
+        for (int j = 0; j < 16; j++) {
+            const int m = blockIdx.y * TILE_M + j / 2 * 8 + 2 * t + j % 2;
+            if (m >= a.M) continue;
+            const float sum = sums[i / 2][j / 2][i % 2 * 2 + j % 2] + (a.b ? a.b[m] : 0);
+            to[m * out_plane] = accumulate(a.beta, to + m * out_plane, sum);
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-            for (int r = 0; r < 4; r += 2) {
-                const int m = m0 + i * 16 + g + r / 2 * 8;
-                if (m >= a.M || pixel >= s.pixels) continue;
-                const float bias = a.b ? a.b[m] : 0;
-                float *to = a.out + m * out_plane;
-                const float x = accumulate(a.beta, to + at[0], sums[i][j][r] + bias);
-                if (pairs) {
-                    const float y = accumulate(a.beta, to + at[1], sums[i][j][r + 1] + bias);
-                    *(struct Pair *)(to + at[0]) = {x, y};
-                    continue;
-                }
-                to[at[0]] = x;
-                if (pixel + 1 < s.pixels)
-                    to[at[1]] = accumulate(a.beta, to + at[1], sums[i][j][r + 1] + bias);
-            }
     }
 }
 
 // ---- launches --------------------------------------------------------------------------------
 
-constexpr int CHANNELS_OF_3X3 = 8, CHANNELS_OF_1X1 = 32; // CH
-
-template <int KK, int CH, bool GRADIENT, bool ALL, int PRODUCTS>
-static void launch_as(CudaLane *lane, struct PatchConv *a, int positions, int sweeps) {
+template <enum Instruction BY, int TAPS, int PRODUCTS>
+static void launch_as(CudaLane *lane, struct PatchConv *a, int positions, int sweeps,
+                      const float *W, bool gradient) {
+    struct Arrangement arrangement = {a->C, a->M, a->taps, gradient, {}};
+    unsigned pixels = 0;
+    int most_taps = 0, tap = 0;
+    for (int i = 0; i < sweeps; i++) {
+        struct Sweep *s = &a->sweep[i];
+        s->first_tap = tap;
+        for (int j = 0; j < s->taps; j++) arrangement.weight[tap++] = s->weight[j];
+        pixels = s->pixels > pixels ? s->pixels : pixels;
+        most_taps = s->taps > most_taps ? s->taps : most_taps;
+    }
+    a->chunks = (a->C + 7) / 8;
+    a->chunks_a_stage = TAPS ? 1 : most_taps > 1 ? 2 : 4;
     a->pitch = (positions + 23) / 32 * 32 + 8; // 8 more than a multiple of 32: no two lanes of a
                                                // warp read from the same bank
-    const size_t bytes =
-        STAGES * sizeof(float) * (Weights<KK, CH, GRADIENT>::SIZE + (size_t)CH * a->pitch);
-    const unsigned tiles_m = (a->M + TILE_M - 1) / TILE_M;
-    unsigned pixels = 0;
-    for (int i = 0; i < sweeps; i++)
-        if (a->sweep[i].pixels > pixels) pixels = a->sweep[i].pixels;
-    const dim3 grid((pixels + TILE_P - 1) / TILE_P, tiles_m, sweeps);
-    CUDA_CHECK(cudaFuncSetAttribute(patch_conv<KK, CH, GRADIENT, ALL, PRODUCTS>,
+    const unsigned tiles = (a->M + TILE_M - 1) / TILE_M, n = index_count((size_t)tiles * a->chunks * TILE_B);
+    float *arranged =
+        (float *)cuda_scratch(lane, (size_t)n * a->taps * (PRODUCTS == 3 ? 2 : 1) * sizeof(float));
+    arrange_weights<PRODUCTS>
+        <<<blocks_for(n), THREADS, 0, lane->stream>>>(W, arranged, arrangement, n);
+    a->W = arranged;
+    const size_t bytes = STAGES * sizeof(float) * a->chunks_a_stage *
+                         (most_taps * tile_size<PRODUCTS>() + 8 * (size_t)a->pitch);
+    CUDA_CHECK(cudaFuncSetAttribute(patch_conv<BY, TAPS, PRODUCTS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    patch_conv<KK, CH, GRADIENT, ALL, PRODUCTS>
-        <<<grid, TILE_THREADS, bytes, lane->stream>>>(*a);
+    const dim3 grid((pixels + TILE_P - 1) / TILE_P, tiles, sweeps);
+    patch_conv<BY, TAPS, PRODUCTS><<<grid, GROUP, bytes, lane->stream>>>(*a);
 }
 
-// Each block would round the same weights again, 32 of the 48 numbers of each product.
-static __global__ void round_weights(const float *W, float *rounded, size_t n) {
-    GRID_LOOP(i, n) rounded[i] = __uint_as_float(to_tf32(W[i]));
+template <enum Instruction BY>
+static void launch_by(CudaLane *lane, struct PatchConv *a, int positions, int sweeps,
+                      const float *W, bool gradient) {
+    if (sweeps == 1 && a->taps == 9)
+        (lane->tf32 ? launch_as<BY, 9, 1> : launch_as<BY, 9, 3>)(lane, a, positions, sweeps, W,
+                                                                 gradient);
+    else
+        (lane->tf32 ? launch_as<BY, 0, 1> : launch_as<BY, 0, 3>)(lane, a, positions, sweeps, W,
+                                                                 gradient);
 }
 
-template <int KK, int CH, bool GRADIENT, bool ALL>
-static void launch(CudaLane *lane, struct PatchConv *a, int positions, int sweeps) {
-    a->aligned = (GRADIENT ? a->M : a->C) * KK % 4 == 0;
-    if (lane->tf32) {
-        const size_t n = (size_t)a->M * a->C * KK;
-        float *rounded = (float *)cuda_scratch(lane, n * sizeof(float));
-        round_weights<<<blocks_for(n), THREADS, 0, lane->stream>>>(a->W, rounded, n);
-        a->W = rounded;
-        launch_as<KK, CH, GRADIENT, ALL, 1>(lane, a, positions, sweeps);
-    } else
-        launch_as<KK, CH, GRADIENT, ALL, 3>(lane, a, positions, sweeps);
+static void launch(CudaLane *lane, struct PatchConv *a, int positions, int sweeps, const float *W,
+                   bool gradient) {
+    (lane->arch == 90 ? launch_by<WGMMA> : launch_by<MMA>)(lane, a, positions, sweeps, W, gradient);
 }
 
 static int plan_gradients(struct Sweep *sweep, const struct conv2d_shape *s) {
@@ -232,33 +229,32 @@ bool patches_fit(const CudaLane *lane, const struct conv2d_shape *s, const void 
     const bool known = (s->kernel_h == 3 || s->kernel_h == 1) && s->stride_h <= 2;
     const size_t in = (size_t)s->N * s->C * s->H * s->W;
     const size_t out = (size_t)s->N * s->M * s->out_h * s->out_w;
-    if (lane->sm < 80 || pooled || !square || !known || in == 0 || out == 0 || in >> 31 || out >> 31)
+    if (lane->arch < 80 || pooled || !square || !known || in == 0 || out == 0 || in >> 31 ||
+        out >> 31)
         return false;
     struct Sweep sweep[4];
     return plan_forward(sweep, s, TILE_P) <= MAX_POSITIONS &&
-           plan_gradients(sweep, s) <= MAX_POSITIONS && patch_weights_fit(s);
+           plan_gradients(sweep, s) <= MAX_POSITIONS;
 }
 
 void conv2d_forward_by_patches(CudaLane *lane, const struct conv2d_forward_args *a) {
     const struct conv2d_shape *s = &a->s;
-    struct PatchConv p = {a->X, a->W, a->b,     a->Y,     0, s->N, s->C, s->H,
-                          s->W, s->M, s->out_h, s->out_w, 1, 0,    false, {}};
+    struct PatchConv p = {};
+    p.in = a->X, p.b = a->b, p.out = a->Y;
+    p.N = s->N, p.C = s->C, p.H = s->H, p.W_in = s->W;
+    p.M = s->M, p.out_h = s->out_h, p.out_w = s->out_w, p.out_stride = 1;
+    p.taps = s->kernel_h * s->kernel_w;
     const int positions = plan_forward(p.sweep, s, TILE_P);
-    if (s->kernel_h == 3)
-        launch<9, CHANNELS_OF_3X3, false, true>(lane, &p, positions, 1);
-    else
-        launch<1, CHANNELS_OF_1X1, false, true>(lane, &p, positions, 1);
+    launch(lane, &p, positions, 1, a->W, false);
 }
 
 void conv2d_backward_input_by_patches(CudaLane *lane, const struct conv2d_backward_input_args *a) {
     const struct conv2d_shape *s = &a->s;
-    struct PatchConv p = {a->dY,    a->W, NULL, a->dX, a->beta,     s->N, s->M,  s->out_h,
-                          s->out_w, s->C, s->H, s->W,  s->stride_h, 0,    false, {}};
-    const int positions = plan_gradients(p.sweep, s), sweeps = s->stride_h * s->stride_w;
-    if (s->kernel_h == 1)
-        launch<1, CHANNELS_OF_1X1, true, false>(lane, &p, positions, sweeps);
-    else if (sweeps == 1)
-        launch<9, CHANNELS_OF_3X3, true, true>(lane, &p, positions, 1);
-    else
-        launch<9, CHANNELS_OF_3X3, true, false>(lane, &p, positions, sweeps);
+    struct PatchConv p = {};
+    p.in = a->dY, p.out = a->dX, p.beta = a->beta;
+    p.N = s->N, p.C = s->M, p.H = s->out_h, p.W_in = s->out_w;
+    p.M = s->C, p.out_h = s->H, p.out_w = s->W, p.out_stride = s->stride_h;
+    p.taps = s->kernel_h * s->kernel_w;
+    const int positions = plan_gradients(p.sweep, s);
+    launch(lane, &p, positions, s->stride_h * s->stride_w, a->W, true);
 }

@@ -19,6 +19,7 @@ constexpr int MAX_TAPS = 9;
 struct Sweep {
     int taps, offset[MAX_TAPS]; // of each tap from the first one in a patch, in pixels
     int weight[MAX_TAPS];       // its number in the kernel
+    int first_tap;              // taps of the sweeps before this one
     int top, left;              // the pixel of the image at row 0, column 0 with borders; -1 or less
     int patch_rows;             // the most that a tile needs
     int stride, step;           // from one window to the next in a patch; from pixel to pixel
