@@ -100,11 +100,20 @@ template <int FLOATS> CUDASIM_UNSEEN void copy_async(float *to, const float *fro
 template <int GROUPS> CUDASIM_UNSEEN void copies_wait() { cudasim_copies_wait(GROUPS); }
 #define mma_tf32(D, A, B) cudasim_mma(D, A, B, CUDASIM_PLACE)
 
-// To nearest, ties away from zero: half of the last bit that stays, then cut off.
-CUDASIM_UNSEEN static inline unsigned to_tf32(float x) {
+CUDASIM_UNSEEN static inline float __uint_as_float(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+CUDASIM_UNSEEN static inline unsigned __float_as_uint(float x) {
     unsigned bits;
     memcpy(&bits, &x, sizeof bits);
-    return x != x ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u;
+    return bits;
+}
+
+// To nearest, ties away from zero: half of the last bit that stays, then cut off.
+CUDASIM_UNSEEN static inline unsigned to_tf32(float x) {
+    return x != x ? 0x7fffffffu : (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
 }
 
 // ---- launches --------------------------------------------------------------------------------

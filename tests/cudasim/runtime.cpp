@@ -59,8 +59,8 @@ static struct Machine {
     unsigned favourite = 0;                    // see run_until()
     std::set<std::pair<int, int>> access = {}; // from GPU, to GPU
     cudaError_t last_error = cudaSuccess, sticky = cudaSuccess;
-    int capability = (int)from_environment("CUDASIM_CAPABILITY", 8); // 8: Ampere
-    std::map<std::pair<int, const void *>, size_t> shared = {};      // dynamic, of (GPU, kernel)
+    int capability = (int)from_environment("CUDASIM_CAPABILITY", 80);
+    std::map<std::pair<int, const void *>, size_t> shared = {}; // dynamic, of (GPU, kernel)
 } machine;
 
 int cudasim::current_gpu() { return machine.current; }
@@ -309,9 +309,10 @@ cudaError_t cudaGetDevice(int *device) {
     *device = machine.current;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
     ENTER();
-    *value = machine.capability;
+    bool major = attribute == cudaDevAttrComputeCapabilityMajor;
+    *value = major ? machine.capability / 10 : machine.capability % 10;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {

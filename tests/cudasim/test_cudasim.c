@@ -261,14 +261,15 @@ static void much_shared_memory_must_be_asked_for(void **state) {
 
 static void gpus_can_be_old(void **state) {
     (void)state;
-    int major[2];
+    int major[2], minor[2];
     for (int old = 0; old < 2; old++) {
-        if (old) setenv("CUDASIM_CAPABILITY", "7", 1);
+        if (old) setenv("CUDASIM_CAPABILITY", "75", 1);
         cudasim_machine(1, 1, CUDASIM_PEERS);
         check(cudaDeviceGetAttribute(&major[old], cudaDevAttrComputeCapabilityMajor, 0));
+        check(cudaDeviceGetAttribute(&minor[old], cudaDevAttrComputeCapabilityMinor, 0));
     }
     unsetenv("CUDASIM_CAPABILITY");
-    assert_true(major[0] == 8 && major[1] == 7);
+    assert_true(major[0] == 8 && minor[0] == 0 && major[1] == 7 && minor[1] == 5);
 }
 
 static void peers_share_memory_once_they_may(void **state) {
