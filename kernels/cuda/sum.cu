@@ -17,8 +17,8 @@ static __global__ void sum_shares(const In *x, size_t n, Out *parts) {
 CUDA_KERNEL(sum_forward) {
     const unsigned blocks = blocks_for(a->n);
     double *parts = (double *)cuda_scratch(lane, blocks * sizeof *parts);
-    sum_shares<<<blocks, THREADS, 0, lane->stream>>>(a->x, a->n, parts);
-    sum_shares<<<1, THREADS, 0, lane->stream>>>(parts, blocks, a->out);
+    sum_shares<float, double><<<blocks, THREADS, 0, lane->stream>>>(a->x, a->n, parts);
+    sum_shares<double, float><<<1, THREADS, 0, lane->stream>>>(parts, blocks, a->out);
 }
 
 static __global__ void sum_backward(struct sum_backward_args a) {

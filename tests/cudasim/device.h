@@ -14,7 +14,9 @@
 
 #define __global__ __attribute__((noinline)) // see below
 #define __device__
-#define __shared__ static // because blocks run one after the other
+#define __shared__       static // because blocks run one after the other
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
 
 // Accesses in code of this kind are not shown to the simulator. (g++ 10 would put it into what is
 // shown, and kernels into what is not: there, what is inlined is treated like its surroundings.)
@@ -83,12 +85,43 @@ void cudasim_atomic(void *at, size_t bytes);
 CUDASIM_ATOMIC(atomicAdd, old + value)
 CUDASIM_ATOMIC(atomicMax, old > value ? old : value)
 
+// ---- mma.cuh ---------------------------------------------------------------------------------
+
+// `place` is the instruction after the copy.
+void cudasim_copy_async(float *to, const float *from, int floats, bool inside, void *place);
+void cudasim_copies_wait(unsigned groups);
+void copies_commit(void);
+void cudasim_mma(float *D, const unsigned *A, const unsigned *B, const char *place);
+
+template <int FLOATS> CUDASIM_UNSEEN void copy_async(float *to, const float *from, bool inside) {
+    static_assert(FLOATS == 1 || FLOATS == 4, "a copy has 4 or 16 bytes");
+    cudasim_copy_async(to, from, FLOATS, inside, __builtin_return_address(0));
+}
+template <int GROUPS> CUDASIM_UNSEEN void copies_wait() { cudasim_copies_wait(GROUPS); }
+#define mma_tf32(D, A, B) cudasim_mma(D, A, B, CUDASIM_PLACE)
+
+CUDASIM_UNSEEN static inline float __uint_as_float(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+CUDASIM_UNSEEN static inline unsigned __float_as_uint(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+// To nearest, ties away from zero: half of the last bit that stays, then cut off.
+CUDASIM_UNSEEN static inline unsigned to_tf32(float x) {
+    return x != x ? 0x7fffffffu : (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
+
 // ---- launches --------------------------------------------------------------------------------
 
 // thread(arguments) is what one thread does; they are copied. What is wrong with the launch is left
 // for cudaGetLastError().
-void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    cudaStream_t stream, void (*thread)(const void *arguments),
+void cudasim_launch(const char *kernel, const void *function, dim3 grid, dim3 block,
+                    size_t shared_bytes, cudaStream_t stream, void (*thread)(const void *arguments),
                     const void *arguments, size_t bytes);
 
 // kernel<<<grid, block, bytes, stream>>>(arguments) becomes, by launch.sed,
@@ -97,18 +130,26 @@ template <class Call> CUDASIM_UNSEEN void cudasim_call(const void *call) {
     (*(const Call *)call)();
 }
 
-template <class Kernel> CUDASIM_UNSEEN auto cudasim_kernel(const char *name, Kernel kernel) {
+template <class Kernel>
+CUDASIM_UNSEEN auto cudasim_kernel(const char *name, const void *function, Kernel kernel) {
     return [=](dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t stream = nullptr)
                CUDASIM_UNSEEN {
                    return [=](auto... arguments) CUDASIM_UNSEEN {
                        auto call = [=]() CUDASIM_UNSEEN { kernel(arguments...); };
-                       cudasim_launch(name, grid, block, shared_bytes, stream,
+                       cudasim_launch(name, function, grid, block, shared_bytes, stream,
                                       cudasim_call<decltype(call)>, &call, sizeof call);
                    };
                };
 }
 #define CUDASIM_KERNEL(...)                                                                        \
-    cudasim_kernel(#__VA_ARGS__, [](auto... a) CUDASIM_UNSEEN { __VA_ARGS__(a...); })
+    cudasim_kernel(#__VA_ARGS__, (const void *)__VA_ARGS__,                                        \
+                   [=](auto... a) CUDASIM_UNSEEN { __VA_ARGS__(a...); })
+
+// As cuda_runtime.h has it for C++.
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute, int value) {
+    return cudaFuncSetAttribute((const void *)kernel, attribute, value);
+}
 
 // ---- cuBLAS ----------------------------------------------------------------------------------
 

@@ -67,30 +67,51 @@ __attribute__((noipa)) static void switch_fibers(Fiber *from, Fiber *to) {
 
 // ---- the threads of a block ------------------------------------------------------------------
 
+struct Copy {
+    float *to;
+    const float *from; // nullptr: zeros
+    int floats;
+    unsigned group;
+    void *place;
+};
+
 struct Thread {
     enum State { READY, AT_BARRIER, AT_WARP, ENDED } state;
     const char *place; // FILE:LINE, where it waits
     unsigned mask;     // of the lanes that it waits for
     uint64_t given[2]; // to the other lanes, at each second exchange
     unsigned exchanges;
+    float *D; // where it waits at an mma_tf32()
+    const unsigned *A, *B;
+    std::vector<Copy> copies; // that have begun
+    unsigned groups;          // of copies, that were committed
 };
 static std::vector<Thread> threads;
 static std::vector<unsigned> turn; // the threads that run next, in this order
+static unsigned at_mma[32];        // how many of each warp wait there
 
 static void back_to_scheduler() { switch_fibers(&fibers[running.thread], &scheduler); }
 
 static void fiber_main() { // thread i of each block, of each kernel, runs on fiber i
     for (;;) {
         kernel->thread();
+        if (!threads[running.thread].copies.empty())
+            mistake("is a copies_wait<0>() missing, or a copies_commit()?",
+                    "%s ends before its copies into shared memory", where_in_grid());
         threads[running.thread].state = Thread::ENDED;
         back_to_scheduler();
     }
 }
 
-static void wait(Thread::State state, const char *place) {
+static Thread &arrive(Thread::State state, const char *place) {
     Thread &self = threads[running.thread];
     self.state = state;
     self.place = place;
+    return self;
+}
+
+static void wait(Thread::State state, const char *place) {
+    arrive(state, place);
     back_to_scheduler();
 }
 
@@ -170,11 +191,12 @@ static void run_block() {
     running.block_began = running.block_met = ++clock_now;
     std::fill_n(running.warp_met, 32, clock_now);
     std::fill(threads.begin(), threads.end(), Thread());
+    std::fill_n(at_mma, 32, 0);
     for (in_any_order(turn, threads.size()); !turn.empty(); find_turn())
-        for (unsigned i : turn) {
-            become(i);
-            threads[i].state = Thread::READY;
-            switch_fibers(&scheduler, &fibers[i]); // until it waits, or ends
+        for (size_t i = 0; i < turn.size(); i++) { // cudasim_mma() adds to it
+            become(turn[i]);
+            threads[turn[i]].state = Thread::READY;
+            switch_fibers(&scheduler, &fibers[turn[i]]); // until it waits, or ends
         }
 }
 
@@ -195,6 +217,33 @@ void run_grid(int gpu, const Kernel &this_kernel) {
         run_block();
     }
     running.kernel = false;
+}
+
+// ---- matrix products -------------------------------------------------------------------------
+
+// What a tensor core sees of a number: it cuts off 13 bits.
+static float cut(unsigned bits) {
+    float x;
+    bits &= 0xffffe000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// For the 32 lanes from this one on; mma.cuh says what each has.
+static void multiply(const Thread *lanes) {
+    float A[16][8], B[8][8];
+    for (unsigned lane = 0; lane < 32; lane++) {
+        unsigned g = lane / 4, t = lane % 4;
+        for (unsigned i = 0; i < 4; i++) A[g + i % 2 * 8][t + i / 2 * 4] = cut(lanes[lane].A[i]);
+        for (unsigned i = 0; i < 2; i++) B[t + i * 4][g] = cut(lanes[lane].B[i]);
+    }
+    for (unsigned row = 0; row < 16; row++) {
+        float sums[8] = {};
+        for (unsigned k = 0; k < 8; k++)
+            for (unsigned col = 0; col < 8; col++) sums[col] += A[row][k] * B[k][col];
+        for (unsigned col = 0; col < 8; col++)
+            lanes[row % 8 * 4 + col / 2].D[row / 8 * 2 + col % 2] += sums[col];
+    }
 }
 
 } // namespace cudasim
@@ -219,4 +268,40 @@ uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *pl
     self.mask = mask;
     wait(Thread::AT_WARP, place);
     return lane < 0 ? bits : threads[first + lane].given[slot];
+}
+
+// The last lane that comes multiplies for all, and the others go on after it. (This is no meeting
+// as above: what one lane has written, the others must not read.)
+void cudasim_mma(float *D, const unsigned *A, const unsigned *B, const char *place) {
+    unsigned thread = running.thread, warp = thread / 32;
+    Thread &self = arrive(Thread::AT_WARP, place);
+    self.mask = 0xffffffffu;
+    self.D = D;
+    self.A = A;
+    self.B = B;
+    if (++at_mma[warp] < 32 || !lanes_are_there(thread)) return back_to_scheduler();
+    at_mma[warp] = 0;
+    multiply(&threads[warp * 32]);
+    for (unsigned i = warp * 32; i < warp * 32 + 32; i++) {
+        threads[i].state = Thread::READY;
+        if (i != thread) turn.push_back(i);
+    }
+}
+
+// A copy comes as late as it may, when the thread waits for it; until then nobody may read what it
+// writes.
+void cudasim_copy_async(float *to, const float *from, int floats, bool inside, void *place) {
+    Thread &self = threads[running.thread];
+    begin_copy(to, from, floats * sizeof *to, place);
+    self.copies.push_back({to, inside ? from : nullptr, floats, self.groups, place});
+}
+
+void copies_commit(void) { threads[running.thread].groups++; }
+
+void cudasim_copies_wait(unsigned groups) {
+    Thread &self = threads[running.thread];
+    auto copy = self.copies.begin();
+    for (; copy != self.copies.end() && copy->group + groups < self.groups; copy++)
+        end_copy(copy->to, copy->from, copy->floats * sizeof(float), copy->place);
+    self.copies.erase(self.copies.begin(), copy);
 }

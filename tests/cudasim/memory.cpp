@@ -41,7 +41,8 @@ enum : uint64_t {
     BLOCKS = 1 << 12,  // of another block,
     STREAMS = 1 << 13, // of another stream
     ATOMICALLY = 1 << 14,
-    TICK = 1 << 15
+    TICK = 1 << 15,
+    COMING = 1 // instead of when it was written: a copy has begun to write it
 };
 
 static char *reserve(size_t bytes) {
@@ -124,7 +125,7 @@ struct Access {
 
 // "kernel add, block (0,0,0), thread (3,0,0) reads 4 bytes (kernels/cuda/elementwise.cu:14)"
 static const char *text_of(const Access &access) {
-    static const char *const verbs[] = {"reads", "writes", "updates"};
+    static const char *const verbs[] = {"reads", "writes", "updates", "begins to write"};
     static char text[512], source[256];
     if (access.pc)
         __sanitizer_symbolize_pc((char *)access.pc - 1, " (%s:%l)", source, sizeof source);
@@ -196,7 +197,11 @@ static inline uint64_t stamp_after(uint64_t others, bool shared) {
 __attribute__((always_inline)) static inline void touch(Word &word, const Access &access,
                                                         bool shared) {
     bool written = word.written >= (shared ? running.block_began * TICK : 1);
-    if (!written && access.verb != WRITE && running.gpu != HOST) // where the host writes unseen
+    bool reads = access.verb == READ || access.verb == UPDATE;
+    if (word.written == COMING && reads)
+        mistake("is a copies_wait() missing? And other threads need a barrier after it",
+                "%s of shared memory that a copy has yet to write", text_of(access));
+    if (!written && reads && running.gpu != HOST) // where the host writes unseen
         mistake("new memory, and shared memory at the start of a block, hold anything",
                 "%s of %s memory that nothing has written", text_of(access),
                 shared ? "shared" : "device");
@@ -207,8 +212,9 @@ __attribute__((always_inline)) static inline void touch(Word &word, const Access
         return;
     }
     if (!happened_before(word.read, shared)) race(word.read, "read", access);
-    word.written = access.verb == WRITE ? clock_now * TICK + running.thread
-                                        : stamp_after(word.written, shared) | ATOMICALLY;
+    word.written = access.verb == BEGIN   ? COMING
+                   : access.verb == WRITE ? clock_now * TICK + running.thread
+                                          : stamp_after(word.written, shared) | ATOMICALLY;
 }
 
 // ---- accesses --------------------------------------------------------------------------------
@@ -235,13 +241,12 @@ __attribute__((always_inline)) static inline void touch_device(const Access &acc
 // Shared memory: static variables, that is some of those between these two names, which the linker
 // gives; and the dynamic part.
 extern "C" char __data_start[], _end[];
-constexpr size_t DYNAMIC_BYTES = 48 << 10; // of a launch that asks for no more
-alignas(256) static char dynamic_shared[DYNAMIC_BYTES];
+alignas(256) static char dynamic_shared[MOST_SHARED_BYTES];
 
 static void touch_shared(const Access &access) {
     static Word *const of_statics = (Word *)reserve((_end - __data_start) * sizeof(Word));
     size_t offset = access.at - __data_start, dynamic = access.at - dynamic_shared;
-    if (dynamic < DYNAMIC_BYTES && dynamic + access.bytes > running.shared_bytes)
+    if (dynamic < MOST_SHARED_BYTES && dynamic + access.bytes > running.shared_bytes)
         mistake("an index is too large or negative", "%s behind the end of its shared memory",
                 text_of(access));
     if (offset >= (size_t)(_end - __data_start))
@@ -249,6 +254,21 @@ static void touch_shared(const Access &access) {
                 place_of(access.at).c_str());
     for (size_t i = offset / 4; i <= (offset + access.bytes - 1) / 4; i++)
         touch(of_statics[i], access, true);
+}
+
+void begin_copy(void *to, const void *from, size_t bytes, void *place) {
+    Access access = {BEGIN, (const char *)to, bytes, place};
+    if (((uintptr_t)to | (uintptr_t)from) % bytes != 0)
+        mistake("both addresses must be multiples of what a copy_async() copies",
+                "%s, and not at multiples of %zu", text_of(access), bytes);
+    touch_shared(access);
+}
+
+void end_copy(void *to, const void *from, size_t bytes, void *place) {
+    if (from) touch_device({READ, (const char *)from, bytes, place}, true);
+    touch_shared({WRITE, (const char *)to, bytes, place});
+    for (size_t i = 0; i < bytes / 4; i++) // no memcpy(): see move_bytes()
+        ((volatile uint32_t *)to)[i] = from ? ((const uint32_t *)from)[i] : 0;
 }
 
 // Each access of a kernel, and of the host's code in a .cu file.

@@ -74,6 +74,68 @@ static void read_beside_atomics() {
     count_and_look<<<2, 1>>>((unsigned *)new_floats(1, true), (unsigned *)new_floats(1, false));
 }
 
+// ---- copies into shared memory, and matrix products --------------------------------------------
+
+// Copies two groups, waits until LEFT of them are under way, and hands on what the second brought.
+template <int LEFT, bool BARRIER> static __global__ void copy_and_turn(const float *x, float *y) {
+    extern __shared__ __align__(16) float dynamic[];
+    __shared__ float4 tile[THREADS / 4];
+    const unsigned i = threadIdx.x;
+    copy_async<1>(dynamic + i, x + i, false);
+    copies_commit();
+    if (i < THREADS / 4) copy_async<4>((float *)(tile + i), x + 4 * i, true);
+    copies_commit();
+    copies_wait<LEFT>();
+    if (BARRIER)
+        __syncthreads();
+    else
+        __syncwarp();
+    y[i] = ((const float *)tile)[THREADS - 1 - i];
+    y[THREADS + i] = dynamic[THREADS - 1 - i];
+    copies_wait<0>();
+}
+template <int LEFT, bool BARRIER> static void copy_and_turn_zeros() {
+    const float *x = new_floats(THREADS, true);
+    float *y = new_floats(2 * THREADS, false);
+    copy_and_turn<LEFT, BARRIER><<<1, THREADS, THREADS * sizeof(float)>>>(x, y);
+}
+static void missing_wait_for_copies() { copy_and_turn_zeros<2, true>(); }
+static void wait_for_too_few_copies() { copy_and_turn_zeros<1, true>(); }
+static void missing_barrier_after_copies() { copy_and_turn_zeros<0, false>(); }
+
+static __global__ void copy_what_others_read(const float *x, float *y) {
+    __shared__ float tile[THREADS];
+    tile[threadIdx.x] = 0;
+    __syncthreads();
+    y[threadIdx.x] = tile[THREADS - 1 - threadIdx.x];
+    __syncwarp(); // the other warp may still read
+    copy_async<1>(tile + threadIdx.x, x, true);
+    copies_commit();
+    __syncthreads();
+    copies_wait<0>();
+}
+static void copy_begins_too_early() {
+    const float *x = new_floats(1, true);
+    copy_what_others_read<<<1, THREADS>>>(x, new_floats(THREADS, false));
+}
+
+static __global__ void copy_16_bytes(const float *x, bool wait) {
+    __shared__ float4 tile;
+    copy_async<4>((float *)&tile, x, true);
+    copies_commit();
+    if (wait) copies_wait<0>();
+}
+static void misaligned_copy() { copy_16_bytes<<<1, 1>>>(new_floats(8, true) + 1, true); }
+static void copy_reads_behind_the_end() { copy_16_bytes<<<1, 1>>>(new_floats(3, true), true); }
+static void copy_at_the_end() { copy_16_bytes<<<1, 1>>>(new_floats(4, true), false); }
+
+static __global__ void product_of_some() {
+    float D[4] = {};
+    const unsigned A[4] = {}, B[2] = {};
+    if (threadIdx.x < 40) mma_tf32(D, A, B);
+}
+static void divergent_product() { product_of_some<<<1, THREADS>>>(); }
+
 // ---- memory ----------------------------------------------------------------------------------
 
 static __global__ void write_at(float *x, int i) { x[i] = 1; }
@@ -193,6 +255,14 @@ const Planted planted[] = {
     PLANT(different_barriers, "which only 32 of 64 threads reach"),
     PLANT(divergent_shuffle, "lanes 0xffffffff of its warp, and not all come"),
     PLANT(shuffle_outside_of_mask, "is not in the mask 0x0000ffff"),
+    PLANT(missing_wait_for_copies, "of shared memory that a copy has yet to write"),
+    PLANT(wait_for_too_few_copies, "of shared memory that a copy has yet to write"),
+    PLANT(missing_barrier_after_copies, "of its block has written"),
+    PLANT(copy_begins_too_early, "of its block has read"),
+    PLANT(misaligned_copy, "and not at multiples of 16"),
+    PLANT(copy_reads_behind_the_end, "reads 16 bytes"),
+    PLANT(copy_at_the_end, "ends before its copies into shared memory"),
+    PLANT(divergent_product, "lanes 0xffffffff of its warp, and not all come"),
     PLANT(order_of_blocks, "of another block has"),
     PLANT(two_writers, "of its block has written"),
     PLANT(missing_atomic, "of another block has written"),
@@ -253,6 +323,47 @@ void planted_bytes(unsigned char bytes[32]) {
     write_bytes<<<1, 32>>>(memory); // neighbours, without an order: that is right
     cudaMemcpy(bytes, memory, 32, cudaMemcpyDeviceToHost);
     cudaFree(memory);
+}
+
+static __global__ void product(float *D, const float *A, const float *B) {
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    const float *const my_A = A + g * 8 + t;
+    const float a[4] = {my_A[0], my_A[64], my_A[4], my_A[68]},
+                b[2] = {B[t * 8 + g], B[t * 8 + 32 + g]};
+    unsigned a_bits[4], b_bits[2];
+    float d[4] = {};
+    memcpy(a_bits, a, sizeof a);
+    memcpy(b_bits, b, sizeof b);
+    mma_tf32(d, a_bits, b_bits);
+    for (int i = 0; i < 4; i++) D[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}
+void planted_product(float D[128], const float A[128], const float B[64]) {
+    float *memory = new_floats(320, true);
+    cudaMemcpy(memory + 128, A, 128 * sizeof *A, cudaMemcpyHostToDevice);
+    cudaMemcpy(memory + 256, B, 64 * sizeof *B, cudaMemcpyHostToDevice);
+    product<<<1, 32>>>(memory, memory + 128, memory + 256);
+    cudaMemcpy(D, memory, 128 * sizeof *D, cudaMemcpyDeviceToHost);
+    cudaFree(memory);
+}
+
+unsigned planted_tf32(float x) { return to_tf32(x); }
+
+void planted_copies(float y[128], const float x[64]) {
+    float *memory = new_floats(3 * THREADS, true);
+    cudaMemcpy(memory, x, THREADS * sizeof *x, cudaMemcpyHostToDevice);
+    copy_and_turn<0, true><<<1, THREADS, THREADS * sizeof(float)>>>(memory, memory + THREADS);
+    cudaMemcpy(y, memory + THREADS, 2 * THREADS * sizeof *y, cudaMemcpyDeviceToHost);
+    cudaFree(memory);
+}
+
+cudaError_t planted_dynamic(size_t bytes, int limit) {
+    cudaError_t error = cudaSuccess;
+    if (limit > 0)
+        error =
+            cudaFuncSetAttribute(dynamic_index, cudaFuncAttributeMaxDynamicSharedMemorySize, limit);
+    dynamic_index<<<1, 1, bytes>>>((int)(bytes / sizeof(float)) - 1);
+    const cudaError_t of_launch = cudaGetLastError();
+    return error != cudaSuccess ? error : of_launch;
 }
 
 static __global__ void add_to(float *y, const float *x, float factor) { *y += factor * *x; }

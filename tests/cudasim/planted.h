@@ -23,6 +23,17 @@ void planted_sums(unsigned *total, unsigned *even);
 // bytes[i] = i, by a thread for each.
 void planted_bytes(unsigned char bytes[32]);
 
+// D (16,8) = A (16,8) B (8,8) by a warp's mma_tf32(), which gets the numbers as they are.
+void planted_product(float D[128], const float A[128], const float B[64]);
+
+unsigned planted_tf32(float x); // to_tf32(x)
+
+// y[i] = x[63 - i] by copies into shared memory, and y[64 + i] = 0 by such that are not inside.
+void planted_copies(float y[128], const float x[64]);
+
+// A launch with dynamic shared memory, after the kernel's limit was set (not if it is 0).
+cudaError_t planted_dynamic(size_t bytes, int limit);
+
 // *y += factor *x, all in memory of GPUs.
 void planted_add(float *y, const float *x, float factor, cudaStream_t stream);
 

@@ -59,6 +59,8 @@ static struct Machine {
     unsigned favourite = 0;                    // see run_until()
     std::set<std::pair<int, int>> access = {}; // from GPU, to GPU
     cudaError_t last_error = cudaSuccess, sticky = cudaSuccess;
+    int capability = (int)from_environment("CUDASIM_CAPABILITY", 80);
+    std::map<std::pair<int, const void *>, size_t> shared = {}; // dynamic, of (GPU, kernel)
 } machine;
 
 int cudasim::current_gpu() { return machine.current; }
@@ -307,9 +309,10 @@ cudaError_t cudaGetDevice(int *device) {
     *device = machine.current;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
     ENTER();
-    *value = 8; // an Ampere GPU
+    bool major = attribute == cudaDevAttrComputeCapabilityMajor;
+    *value = major ? machine.capability / 10 : machine.capability % 10;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
@@ -606,15 +609,24 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 
 // ---- launches --------------------------------------------------------------------------------
 
-void cudasim_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes,
-                    cudaStream_t stream, void (*thread)(const void *arguments),
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int value) {
+    ENTER();
+    if (value < 0 || (size_t)value > MOST_SHARED_BYTES) return result(cudaErrorInvalidValue);
+    machine.shared[{machine.current, kernel}] = (size_t)value;
+    return cudaSuccess;
+}
+
+void cudasim_launch(const char *kernel, const void *function, dim3 grid, dim3 block,
+                    size_t shared_bytes, cudaStream_t stream, void (*thread)(const void *arguments),
                     const void *arguments, size_t bytes) {
     cudaError_t error = enter("launch"), late = (cudaError_t)injected("kernel");
     size_t threads = (size_t)block.x * block.y * block.z, blocks = (size_t)grid.x * grid.y * grid.z;
     if (threads == 0 || threads > MAX_THREADS || block.z > 64 || blocks == 0 ||
-        grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10)
+        grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
         error = cudaErrorInvalidConfiguration;
     int gpu = gpu_of(stream);
+    if (shared_bytes > std::max<size_t>(48 << 10, machine.shared[{gpu, function}]))
+        error = cudaErrorInvalidValue;
     if (gpu != machine.current) error = cudaErrorInvalidResourceHandle;
     if (result(error) != cudaSuccess) return;
     std::vector<char> copy((const char *)arguments, (const char *)arguments + bytes);

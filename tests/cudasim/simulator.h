@@ -38,10 +38,15 @@ Allocation *allocation_at(const void *address); // NULL for other memory of the 
 void let_host_touch(const void *memory, size_t bytes, bool may);
 
 // For work that is no kernel (copies, cuBLAS): `what` reads or writes memory that must be `gpu`'s.
-enum Verb { READ, WRITE, UPDATE }; // UPDATE is an atomic
+enum Verb { READ, WRITE, UPDATE, BEGIN }; // UPDATE is an atomic, BEGIN a copy that goes on
 void check_range(const char *what, int gpu, const void *memory, size_t bytes, Verb verb);
 // Copies between any two places.
 void move_bytes(void *dst, const void *src, size_t bytes);
+
+// A kernel's copy into shared memory begins, and ends: it writes zeros if `from` is nullptr then.
+constexpr size_t MOST_SHARED_BYTES = 227 << 10; // dynamic
+void begin_copy(void *to, const void *from, size_t bytes, void *place);
+void end_copy(void *to, const void *from, size_t bytes, void *place);
 
 // ---- kernels.cpp -----------------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ $(BUILD)/obj/chapters/08_many_machines/nccl.c.o: CFLAGS_ALL += -Ddlopen=cudasim_
 $(BUILD)/obj/%.cu.o: %.cu tests/cudasim/launch.sed $(WITH)/simulator
 	@mkdir -p $(@D)
 	@{ echo '#line 1 "$<"'; sed -f tests/cudasim/launch.sed $<; } >$(@:.o=.cpp)
-	$(call QUIET,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -fsanitize=thread,undefined -fno-sanitize-recover=all \
-	    -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
+	$(call QUIET,$<)g++ $(SIM_FLAGS) -O1 -Wno-sign-compare -Wno-unknown-pragmas -fsanitize=thread,undefined \
+	    -fno-sanitize-recover=all -include tests/cudasim/device.h -iquote $(dir $<) -MMD -MP -c $(@:.o=.cpp) -o $@
 
 $(SIM_TESTS): $(BUILD)/%: $(BUILD)/obj/%.c.o $(BUILD)/obj/tests/cudasim/planted.cu.o
 

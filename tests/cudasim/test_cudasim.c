@@ -1,5 +1,6 @@
 // test_cudasim.c: the simulator itself: it must catch each planted mistake, and let right programs
 // be.
+#include <float.h>
 #include "common/device/device.h"
 #include "tests/dies.h"
 #include "cudasim.h"
@@ -190,6 +191,87 @@ static void threads_write_neighbouring_bytes(void **state) {
     for (int i = 0; i < 32; i++) assert_int_equal(bytes[i], i);
 }
 
+static void copies_come_where_a_thread_waits(void **state) {
+    (void)state;
+    float x[64], y[128];
+    for (int i = 0; i < 64; i++) x[i] = (float)i;
+    for (unsigned seed = 0; seed < 3; seed++) {
+        cudasim_machine(1, seed, CUDASIM_PEERS);
+        planted_copies(y, x);
+        for (int i = 0; i < 64; i++) assert_true(y[i] == x[63 - i] && y[64 + i] == 0);
+    }
+}
+
+static void a_warp_multiplies_matrices(void **state) {
+    (void)state;
+    float A[128], B[64], D[128];
+    cudasim_machine(1, 1, CUDASIM_PEERS);
+    for (int i = 0; i < 128; i++) A[i] = (float)(i * 37 % 101 - 50);
+    for (int i = 0; i < 64; i++) B[i] = (float)(i * 53 % 97 - 48);
+    A[9] -= 0x1.8p-7f; // from -20: so little is cut off
+    planted_product(D, A, B);
+    for (int i = 0; i < 128; i++) {
+        double sum = 0;
+        for (int k = 0; k < 8; k++)
+            sum += trunc((double)A[i / 8 * 8 + k]) * (double)B[k * 8 + i % 8];
+        assert_true((double)D[i] == sum);
+    }
+}
+
+static void tf32_is_the_nearest(void **state) {
+    (void)state;
+    static const struct {
+        float x, rounded;
+    } cases[] = {
+        {0, 0},
+        {1, 1},
+        {0x1.001ffep0f, 0x1p0f},  // less than half of the last bit
+        {0x1.002p0f, 0x1.004p0f}, // half: away from zero
+        {-0x1.006p0f, -0x1.008p0f},
+        {0x1.ffffp3f, 0x1p4f}, // into the next power of two
+        {0x1p-149f, 0},
+        {INFINITY, INFINITY},
+        {FLT_MAX, INFINITY},
+        {-FLT_MAX, -INFINITY},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        unsigned bits;
+        memcpy(&bits, &cases[c].rounded, sizeof bits);
+        assert_int_equal(planted_tf32(cases[c].x), bits);
+    }
+    float x;
+    unsigned bits = planted_tf32(NAN);
+    memcpy(&x, &bits, sizeof x);
+    assert_true(isnan(x));
+}
+
+static void much_shared_memory_must_be_asked_for(void **state) {
+    (void)state;
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    check(planted_dynamic(48 << 10, 0));
+    assert_int_equal(planted_dynamic((48 << 10) + 4, 0), cudaErrorInvalidValue);
+    check(planted_dynamic(100 << 10, 100 << 10));
+    assert_int_equal(planted_dynamic((100 << 10) + 4, 0), cudaErrorInvalidValue);
+    check(planted_dynamic(227 << 10, 227 << 10));
+    assert_int_equal(planted_dynamic(4, (227 << 10) + 1), cudaErrorInvalidValue);
+    check(cudaDeviceSynchronize());
+    check(cudaSetDevice(1)); // each GPU has its own limits
+    assert_int_equal(planted_dynamic(100 << 10, 0), cudaErrorInvalidValue);
+}
+
+static void gpus_can_be_old(void **state) {
+    (void)state;
+    int major[2], minor[2];
+    for (int old = 0; old < 2; old++) {
+        if (old) setenv("CUDASIM_CAPABILITY", "75", 1);
+        cudasim_machine(1, 1, CUDASIM_PEERS);
+        check(cudaDeviceGetAttribute(&major[old], cudaDevAttrComputeCapabilityMajor, 0));
+        check(cudaDeviceGetAttribute(&minor[old], cudaDevAttrComputeCapabilityMinor, 0));
+    }
+    unsetenv("CUDASIM_CAPABILITY");
+    assert_true(major[0] == 8 && minor[0] == 0 && major[1] == 7 && minor[1] == 5);
+}
+
 static void peers_share_memory_once_they_may(void **state) {
     (void)state;
     float *x, *y, values[2] = {3, 4};
@@ -278,6 +360,11 @@ int main(void) {
         cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(shuffles_atomics_and_dynamic_shared_memory_work),
         cmocka_unit_test(threads_write_neighbouring_bytes),
+        cmocka_unit_test(copies_come_where_a_thread_waits),
+        cmocka_unit_test(a_warp_multiplies_matrices),
+        cmocka_unit_test(tf32_is_the_nearest),
+        cmocka_unit_test(much_shared_memory_must_be_asked_for),
+        cmocka_unit_test(gpus_can_be_old),
         cmocka_unit_test(peers_share_memory_once_they_may),
         cmocka_unit_test(programs_use_the_gpus_that_are_visible),
         cmocka_unit_test(a_wrong_launch_is_an_error), // the last: that GPU is lost
