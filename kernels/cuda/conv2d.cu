@@ -409,7 +409,7 @@ static void weights_by_columns(CudaLane *lane, const struct conv2d_backward_para
 
 CUDA_KERNEL(conv2d_backward_params) {
     const struct conv2d_shape *s = &a->s;
-    if (patches_fit(lane, s, a->pooled))
+    if (!a->pooled && patch_weights_fit(lane, s))
         conv2d_weights_by_patches(lane, a);
     else
         weights_by_columns(lane, a);

@@ -7,7 +7,7 @@
 
 // Whether the functions below can do convolutions of this shape. `pooled` as in kernels.h.
 bool patches_fit(const CudaLane *lane, const struct conv2d_shape *s, const void *pooled);
-bool patch_weights_fit(const struct conv2d_shape *s);
+bool patch_weights_fit(const CudaLane *lane, const struct conv2d_shape *s);
 
 // They do what the kernels of these names do, in kernels.h. Factors are rounded to TF32; if the
 // lane has no `tf32`, each product is three, with an error near float32's.

@@ -25,6 +25,7 @@ extern "C" {
 typedef struct CudaLane {
     cudaStream_t stream;
     int tf32, arch; // arch: which code runs here, e.g. 90 for compute capability 9.0
+    size_t shared_bytes; // that a block of threads may have
     cublasHandle_t cublas; // NULL: not open yet
     void *workspace;       // of cuBLAS
     size_t workspace_bytes;

@@ -3,13 +3,26 @@
 
 // ---- lanes -----------------------------------------------------------------------------------
 
+static int attribute(cudaDeviceAttr which) {
+    int gpu = 0, value = 0;
+    CUDA_CHECK(cudaGetDevice(&gpu));
+    CUDA_CHECK(cudaDeviceGetAttribute(&value, which, gpu));
+    return value;
+}
+
 // The size that cuBLAS would choose by itself, according to its manual: 32 MiB on Hopper and later
 // GPUs, 4 MiB on others.
 static size_t workspace_of_this_gpu() {
-    int gpu = 0, major = 0;
-    CUDA_CHECK(cudaGetDevice(&gpu));
-    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-    return (size_t)(major >= 9 ? 32 : 4) << 20;
+    return (size_t)(attribute(cudaDevAttrComputeCapabilityMajor) >= 9 ? 32 : 4) << 20;
+}
+
+static __global__ void nothing() {}
+
+// For which architecture the code was compiled that runs on this GPU: the GPU's, or an older one.
+static int arch_of_this_code() {
+    cudaFuncAttributes of;
+    CUDA_CHECK(cudaFuncGetAttributes(&of, nothing));
+    return of.ptxVersion;
 }
 
 // Without a workspace from us, cuBLAS would allocate memory inside each graph that records it. And
@@ -24,11 +37,8 @@ static void give_workspace(CudaLane *lane) {
 void cuda_lane_open(CudaLane *lane, int tf32) {
     *lane = {};
     lane->tf32 = tf32;
-    int gpu = 0, major = 0, minor = 0;
-    CUDA_CHECK(cudaGetDevice(&gpu));
-    CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-    CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
-    lane->sm = 10 * major + minor;
+    lane->arch = arch_of_this_code();
+    lane->shared_bytes = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     cublas_load(); // if it is missing, the program ends before any work is done
     // Non-blocking: no hidden ordering against the default stream, which would make lanes that
     // share a GPU wait for each other.

@@ -15,6 +15,10 @@
 constexpr int GROUP = 4 * WARP; // the threads of a *warpgroup*
 enum Instruction { MMA, WGMMA };
 
+#if __CUDA_ARCH__ == 900 && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "wgmma is in sm_90a only, so compile for that instead of sm_90"
+#endif
+
 #ifndef CUDASIM
 // ---- copies that go on while the thread computes ---------------------------------------------
 
@@ -93,9 +97,10 @@ static inline __device__ void wgmma_tf32(float D[8][4], const unsigned A[4], con
     // Where B is: matrices of 8 x 4 follow each other, first along k (128 bytes), then n (256).
     const unsigned long long at = (shared_address(B) & 0x3ffff) >> 4 | 8ull << 16 | 16ull << 32;
 #define ROW(j) "+f"(D[j][0]), "+f"(D[j][1]), "+f"(D[j][2]), "+f"(D[j][3])
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+    asm volatile("{.reg .pred add;\n setp.ne.b32 add, 1, 0;\n" // to what D holds
+                 "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
                  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,"
-                 "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1;\n"
+                 "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1;}\n"
                  : ROW(0), ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)
                  : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "l"(at));
 #undef ROW
@@ -144,7 +149,7 @@ template <int PRODUCTS> static inline __device__ void set(struct Factors &A, int
 // The second factor, B (8,64), is in shared memory: TILE_B numbers in matrices of 8 x 4, where
 // number (k,n) is at tile_index(k,n), and with three products TILE_B small numbers behind them.
 constexpr int TILE_B = 8 * 64;
-template <int PRODUCTS> constexpr int tile_size() { return PRODUCTS == 3 ? 2 * TILE_B : TILE_B; }
+template <int PRODUCTS> constexpr int TILE_SIZE = PRODUCTS == 3 ? 2 * TILE_B : TILE_B;
 static inline __host__ __device__ int tile_index(int k, int n) {
     return n / 8 * 64 + k / 4 * 32 + n % 8 * 4 + k % 4;
 }
@@ -157,16 +162,13 @@ static inline __device__ int tile_n(int i) { return i / 64 * 8 + i % 32 / 4; }
 template <enum Instruction BY, int PRODUCTS>
 static inline __device__ void multiply_tile(float D[8][4], const struct Factors &A,
                                             const float *B) {
-    if (BY == WGMMA) {
-        if (PRODUCTS == 3) {
-            wgmma_tf32(D, A.small, B);
-            wgmma_tf32(D, A.large, B + TILE_B);
-        }
-        wgmma_tf32(D, A.large, B);
-        return;
+    if (BY == WGMMA && PRODUCTS == 3) {
+        wgmma_tf32(D, A.small, B);
+        wgmma_tf32(D, A.large, B + TILE_B);
     }
+    if (BY == WGMMA) wgmma_tf32(D, A.large, B);
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
+    for (int j = 0; BY == MMA && j < 8; j += 2) {
         unsigned large[4], small[4]; // of 16 columns: rows 0 to 3 and 4 to 7 of 8, then of 8 more
         load_matrices(large, B + j * 64);
         if (PRODUCTS == 3) load_matrices(small, B + TILE_B + j * 64);

@@ -40,18 +40,23 @@ static __global__ void arrange_weights(const float *W, float *to, struct Arrange
         const unsigned m = tile * TILE_M + tile_n(at), c = chunk * 8 + tile_k(at);
         const bool inside = m < (unsigned)a.M && c < (unsigned)a.C;
         const float *from = W + (size_t)(a.gradient ? c * a.M + m : m * a.C + c) * a.taps;
-        float *tiles = to + (size_t)(i / TILE_B) * a.taps * tile_size<PRODUCTS>() + at;
+        float *tiles = to + (size_t)(i / TILE_B) * a.taps * TILE_SIZE<PRODUCTS> + at;
         for (int tap = 0; tap < a.taps; tap++) {
             const float x = inside ? from[a.weight[tap]] : 0;
             const float large = __uint_as_float(to_tf32(x));
-            tiles[tap * tile_size<PRODUCTS>()] = large;
+            tiles[tap * TILE_SIZE<PRODUCTS>] = large;
             if (PRODUCTS == 3)
-                tiles[tap * tile_size<PRODUCTS>() + TILE_B] = __uint_as_float(to_tf32(x - large));
+                tiles[tap * TILE_SIZE<PRODUCTS> + TILE_B] = __uint_as_float(to_tf32(x - large));
         }
     }
 }
 
 // ---- the convolution -------------------------------------------------------------------------
+
+#define FOR_EACH_SUM(i, j, r)                                                                      \
+    _Pragma("unroll") for (int i = 0; i < TILE_P / 64; i++)                                        \
+        _Pragma("unroll") for (int j = 0; j < 8; j++)                                              \
+            _Pragma("unroll") for (int r = 0; r < 4; r++)
 
 // TAPS is the number of taps of the only sweep, or 0.
 template <enum Instruction BY, int TAPS, int PRODUCTS>
@@ -61,7 +66,7 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     const unsigned first = blockIdx.x * TILE_P;
     if (first >= s.pixels) return;
     const int warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-    const int taps = TAPS ? TAPS : s.taps, weights_size = taps * tile_size<PRODUCTS>();
+    const int taps = TAPS ? TAPS : s.taps, weights_size = taps * TILE_SIZE<PRODUCTS>;
     const int a_stage = TAPS ? 1 : a.chunks_a_stage, plane = a.H * a.W_in;
     const int stage_size = a_stage * (weights_size + 8 * a.pitch);
     const unsigned begin = patch_begin(s, first), positions = s.patch_rows * s.cols.n;
@@ -73,7 +78,7 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
             from[i] = pixel_at(s, begin, i * GROUP + threadIdx.x, a.N, a.C, a.H, a.W_in);
     const auto copy_chunk = [&](int chunk, float *weights, float *patch) {
         const float *W = a.W + ((size_t)(blockIdx.y * a.chunks + chunk) * a.taps + s.first_tap) *
-                                   tile_size<PRODUCTS>();
+                                   TILE_SIZE<PRODUCTS>;
 #pragma unroll 9
         for (int i = 4 * threadIdx.x; i < weights_size; i += 4 * GROUP)
             copy_async<4>(weights + i, W + i, true);
@@ -106,29 +111,27 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     float sums[TILE_P / 64][8][4] = {};
     const auto multiply_chunk = [&](const float *weights, const float *patch) {
         float D[TILE_P / 64][8][4]; // with three products, a chunk is added up alone: less rounding
-#pragma unroll
-        for (int i = 0; i < TILE_P / 2; i++) D[0][0][i] = PRODUCTS == 3 ? 0 : sums[0][0][i];
-        struct Factors A[2][TILE_P / 64];
-#pragma unroll
+        FOR_EACH_SUM(i, j, r) D[i][j][r] = PRODUCTS == 3 ? 0 : sums[i][j][r];
+        constexpr int BUFFERS = TAPS ? 2 : 1;
+        struct Factors A[BUFFERS][TILE_P / 64];
+#pragma unroll(TAPS ? TAPS : 1)
         for (int tap = 0; tap < taps; tap++) {
             const float *X = patch + t * a.pitch + s.offset[tap];
-            if (BY == WGMMA) groups_wait<1>(); // the factors of the tap before the last are free
+            if (BY == WGMMA) groups_wait<BUFFERS - 1>(); // these factors are not needed any more
 #pragma unroll
             for (int i = 0; i < TILE_P / 64; i++)
 #pragma unroll
                 for (int r = 0; r < 4; r++)
-                    set<PRODUCTS>(A[tap % 2][i], r, X[r / 2 * 4 * a.pitch + window[i][r % 2]]);
+                    set<PRODUCTS>(A[tap % BUFFERS][i], r, X[r / 2 * 4 * a.pitch + window[i][r % 2]]);
             if (BY == WGMMA) groups_see_registers();
 #pragma unroll
             for (int i = 0; i < TILE_P / 64; i++)
-                multiply_tile<BY, PRODUCTS>(D[i], A[tap % 2][i],
-                                            weights + tap * tile_size<PRODUCTS>());
+                multiply_tile<BY, PRODUCTS>(D[i], A[tap % BUFFERS][i],
+                                            weights + tap * TILE_SIZE<PRODUCTS>);
             if (BY == WGMMA) groups_commit();
         }
         if (BY == WGMMA) groups_wait<0>();
-#pragma unroll
-        for (int i = 0; i < TILE_P / 2; i++)
-            sums[0][0][i] = PRODUCTS == 3 ? sums[0][0][i] + D[0][0][i] : D[0][0][i];
+        FOR_EACH_SUM(i, j, r) sums[i][j][r] = PRODUCTS == 3 ? sums[i][j][r] + D[i][j][r] : D[i][j][r];
     };
 
     const int stages = taps == 0 ? 0 : (a.chunks + a_stage - 1) / a_stage;
@@ -192,7 +195,7 @@ static void launch_as(CudaLane *lane, struct PatchConv *a, int positions, int sw
         <<<blocks_for(n), THREADS, 0, lane->stream>>>(W, arranged, arrangement, n);
     a->W = arranged;
     const size_t bytes = STAGES * sizeof(float) * a->chunks_a_stage *
-                         (most_taps * tile_size<PRODUCTS>() + 8 * (size_t)a->pitch);
+                         (most_taps * TILE_SIZE<PRODUCTS> + 8 * (size_t)a->pitch);
     CUDA_CHECK(cudaFuncSetAttribute(patch_conv<BY, TAPS, PRODUCTS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid((pixels + TILE_P - 1) / TILE_P, tiles, sweeps);

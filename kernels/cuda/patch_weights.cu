@@ -2,14 +2,13 @@
 //
 // A block of threads computes the gradients of TILE_M x TILE_C kernels, all taps of each, and keeps
 // them in registers: dY and X are read once for all taps. It runs through a part of the output
-// pixels of all images, PIXELS at a time. For each tap that is a matrix product
-//     (TILE_M, PIXELS) times (PIXELS, TILE_C)
-// of dY and of the patch under these pixels. A second kernel adds up the parts, in order.
+// pixels of all images, PIXELS at a time. For each tap and eight pixels that is a matrix product
+//     (TILE_C, 8) times (8, TILE_M)
+// of the patch under these pixels and of dY. A second kernel adds up the parts, in order.
 #include "conv2d_patch.h"
 #include "patch.cuh"
 
-constexpr int TILE_M = 64, TILE_C = 64, WARPS = TILE_C / 8, STAGES = 2;
-constexpr size_t SHARED_BYTES = 227 << 10; // that a block may have on sm_90
+constexpr int TILE_M = 64, TILE_C = 64, STAGES = 2;
 
 // Blocks in all: about one for each multiprocessor of a large GPU. It decides into how many parts
 // the pixels are cut, and so the order of sums; so it is a number and not the GPU's.
@@ -23,110 +22,132 @@ struct PatchWeights {
     int N, C, H, W, M, plane; // plane: pixels of an image of dY
     int pitch;                // from one channel of a patch to the next, in floats
     unsigned part;            // pixels in a part
-    bool aligned;             // dY can be copied four pixels at a time
     struct Sweep sweep;
 };
 
-// A stage in shared memory. Pitches: 4 more than a multiple of 32, so that the lanes of a warp read
-// from 32 banks.
-template <int PIXELS> struct Stage {
-    static constexpr int PITCH = PIXELS + 4, DY = TILE_M * PITCH;
-    static size_t size(int pitch) { return DY + PIXELS + (size_t)TILE_C * pitch; }
-};
+// A group of four warps does this many of the taps, as its registers have room for their sums.
+template <int TAPS> constexpr int GROUP_TAPS = TAPS < 5 ? TAPS : 5;
+template <int TAPS> constexpr int BLOCK = GROUP *((TAPS + 4) / 5);
 
-template <int PIXELS, int FLOATS>
-static __device__ void copy_dY(const struct PatchWeights &a, float *to, int m0, unsigned first,
-                               unsigned end) {
+// A stage in shared memory: dY, a tile for each eight pixels; where each pixel's window begins; the
+// patch.
+template <int PIXELS, int PRODUCTS> constexpr int DY_SIZE = PIXELS / 8 * TILE_SIZE<PRODUCTS>;
+template <int PIXELS, int PRODUCTS> static size_t stage_bytes(int pitch) {
+    return sizeof(float) * (DY_SIZE<PIXELS, PRODUCTS> + PIXELS + (size_t)TILE_C * pitch);
+}
+
+// Calls for_each(number in the stage, channel, pixel) for what this thread copies of dY, FLOATS
+// pixels in a row.
+template <int PIXELS, int PRODUCTS, int FLOATS, int THREADS_IN_ALL, class ForEach>
+static __device__ void each_of_dY(ForEach for_each) {
     constexpr int PER_ROW = PIXELS / FLOATS;
-    const unsigned pixel = first + threadIdx.x % PER_ROW * FLOATS;
-    const auto [image, inner] = split(pixel, a.sweep.plane);
-    const float *from = a.dY + ((size_t)image * a.M + m0) * a.plane + inner;
-    for (int m = threadIdx.x / PER_ROW; m < TILE_M; m += WARPS * WARP / PER_ROW) {
-        const bool inside = pixel < end && m0 + m < a.M;
-        copy_async<FLOATS>(to + m * Stage<PIXELS>::PITCH + threadIdx.x % PER_ROW * FLOATS,
-                           inside ? from + (size_t)m * a.plane : a.dY, inside);
+#pragma unroll
+    for (int i = threadIdx.x; i < PER_ROW * TILE_M; i += THREADS_IN_ALL) {
+        const int pixel = i % PER_ROW * FLOATS, m = i / PER_ROW;
+        for_each(pixel / 8 * TILE_SIZE<PRODUCTS> + tile_index(pixel % 8, m), m, pixel);
     }
 }
 
-template <int KK, int PIXELS, int PRODUCTS>
-static __global__ void __launch_bounds__(WARPS *WARP) patch_weights(struct PatchWeights a) {
-    using S = Stage<PIXELS>;
+template <enum Instruction BY, int TAPS, int PIXELS, int FLOATS, int PRODUCTS>
+static __global__ void __launch_bounds__(BLOCK<TAPS>) patch_weights(struct PatchWeights a) {
+    constexpr int SUMS = GROUP_TAPS<TAPS>, ALL = BLOCK<TAPS>;
     extern __shared__ float shared[];
     const struct Sweep &s = a.sweep;
     const int m0 = blockIdx.x * TILE_M, c0 = blockIdx.y * TILE_C;
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    const int my_c = c0 + warp * 8; // a warp copies and multiplies eight channels of X
+    const int first_tap = warp / 4 * SUMS, taps = TAPS - first_tap < SUMS ? TAPS - first_tap : SUMS;
     const unsigned from = blockIdx.z * a.part;
     const unsigned end = from + a.part < s.pixels ? from + a.part : s.pixels;
-    const int stage_size = S::DY + PIXELS + TILE_C * a.pitch, positions = s.patch_rows * s.cols.n;
+    const int stage_size = DY_SIZE<PIXELS, PRODUCTS> + PIXELS + TILE_C * a.pitch;
 
-    const auto copy_stage = [&](unsigned first, float *stage) {
-        const unsigned begin = patch_begin(s, first);
-        int *windows = (int *)(stage + S::DY);
-        float *patch = stage + S::DY + PIXELS + warp * 8 * a.pitch;
-        if (a.aligned)
-            copy_dY<PIXELS, 4>(a, stage, m0, first, end);
-        else
-            copy_dY<PIXELS, 1>(a, stage, m0, first, end);
+    const auto copy_stage = [&](int number) {
+        const unsigned first = from + number * PIXELS, begin = patch_begin(s, first);
+        float *stage = shared + number % STAGES * stage_size;
+        int *windows = (int *)(stage + DY_SIZE<PIXELS, PRODUCTS>);
+        float *patch = (float *)windows + PIXELS;
+        each_of_dY<PIXELS, PRODUCTS, FLOATS, ALL>([&](int at, int m, int pixel) {
+            const auto [image, inner] = split(first + pixel, s.plane);
+            const bool inside = first + pixel < end && m0 + m < a.M;
+            const size_t number = ((size_t)image * a.M + m0 + m) * a.plane + inner;
+            copy_async<FLOATS>(stage + at, a.dY + (inside ? number : 0), inside);
+        });
         if (threadIdx.x < PIXELS) {
             const unsigned pixel = first + threadIdx.x;
             windows[threadIdx.x] = pixel < end ? window_in_patch(s, pixel, begin) : 0;
         }
-        if (my_c >= a.C) return;
-        for (int position = lane; position < positions; position += WARP) {
+        const size_t plane = (size_t)a.H * a.W;
+        for (int position = lane; position < s.patch_rows * (int)s.cols.n; position += WARP) {
             const int pixel = pixel_at(s, begin, position, a.N, a.C, a.H, a.W);
-            for (int c = 0; c < 8; c++) {
-                const bool inside = pixel >= 0 && my_c + c < a.C;
+#pragma unroll 8
+            for (int c = warp; c < TILE_C; c += ALL / WARP) {
+                const bool inside = pixel >= 0 && c0 + c < a.C;
                 copy_async<1>(patch + c * a.pitch + position,
-                              inside ? a.X + pixel + (size_t)(my_c + c) * a.H * a.W : a.X, inside);
+                              a.X + (inside ? pixel + (c0 + c) * plane : 0), inside);
             }
         }
     };
-
-    float sums[TILE_M / 16][KK][4] = {};
-    const auto multiply_stage = [&](const float *stage) {
-        const int *windows = (const int *)(stage + S::DY);
-        const float *patch = stage + S::DY + PIXELS + (warp * 8 + g) * a.pitch;
-#pragma unroll 1
-        for (int k = 0; k < PIXELS; k += 8) {
-            struct Factors<4> A[TILE_M / 16];
-            for (int i = 0; i < TILE_M / 16; i++)
-                for (int r = 0; r < 4; r++)
-                    split_factor<PRODUCTS>(
-                        A[i], r,
-                        stage[(i * 16 + g + r % 2 * 8) * S::PITCH + k + t + r / 2 * 4]);
-            const float *left = patch + windows[k + t], *right = patch + windows[k + t + 4];
-#pragma unroll
-            for (int tap = 0; tap < KK; tap++) {
-                struct Factors<2> B;
-                split_factor<PRODUCTS>(B, 0, left[s.offset[tap]]);
-                split_factor<PRODUCTS>(B, 1, right[s.offset[tap]]);
-                for (int i = 0; i < TILE_M / 16; i++) multiply<PRODUCTS>(sums[i][tap], A[i], B);
+    // What this thread has copied of dY becomes factors.
+    const auto round_dY = [&](int number) {
+        float *stage = shared + number % STAGES * stage_size;
+        each_of_dY<PIXELS, PRODUCTS, FLOATS, ALL>([&](int at, int, int) {
+            for (int i = 0; i < FLOATS; i++) {
+                const float x = stage[at + i], large = __uint_as_float(to_tf32(x));
+                stage[at + i] = large;
+                if (PRODUCTS == 3) stage[at + TILE_B + i] = __uint_as_float(to_tf32(x - large));
             }
+        });
+    };
+
+    float sums[SUMS][8][4] = {};
+    const auto multiply_stage = [&](int number) {
+        const float *stage = shared + number % STAGES * stage_size;
+        const int *windows = (const int *)(stage + DY_SIZE<PIXELS, PRODUCTS>);
+        const float *patch = (const float *)windows + PIXELS + (warp % 4 * 16 + g) * a.pitch;
+#pragma unroll 1
+        for (int pixel = 0; pixel < PIXELS; pixel += 8) {
+            const float *X[2] = {patch + windows[pixel + t], patch + windows[pixel + t + 4]};
+            const float *dY = stage + pixel / 8 * TILE_SIZE<PRODUCTS>;
+            struct Factors A[2];
+#pragma unroll
+            for (int tap = 0; tap < SUMS; tap++) {
+                if (tap >= taps) break; // all four warps of a group have the same taps
+                if (BY == WGMMA) groups_wait<1>(); // these factors are not needed any more
+                const int offset = s.offset[first_tap + tap];
+#pragma unroll
+                for (int r = 0; r < 4; r++)
+                    set<PRODUCTS>(A[tap % 2], r, X[r / 2][r % 2 * 8 * a.pitch + offset]);
+                if (BY == WGMMA) groups_see_registers();
+                multiply_tile<BY, PRODUCTS>(sums[tap], A[tap % 2], dY);
+                if (BY == WGMMA) groups_commit();
+            }
+            if (BY == WGMMA && SUMS % 2 == 1) groups_wait<0>(); // the next begins with A[0] again
         }
+        if (BY == WGMMA) groups_wait<0>();
     };
 
     const int stages = (end - from + PIXELS - 1) / PIXELS;
-    for (int stage = 0; stage < STAGES - 1; stage++) {
-        if (stage < stages) copy_stage(from + stage * PIXELS, shared + stage * stage_size);
-        copies_commit();
-    }
+    copy_stage(0);
+    copies_commit();
     for (int stage = 0; stage < stages; stage++) {
-        copies_wait<STAGES - 2>();
+        copies_wait<0>();
+        round_dY(stage);
+        if (BY == WGMMA) groups_see_shared();
         __syncthreads(); // this stage is there for all, and all are done with the one before it
-        const int next = stage + STAGES - 1;
-        if (next < stages) copy_stage(from + next * PIXELS, shared + next % STAGES * stage_size);
+        if (stage + 1 < stages) copy_stage(stage + 1);
         copies_commit();
-        if (my_c < a.C) multiply_stage(shared + stage % STAGES * stage_size);
+        multiply_stage(stage);
     }
 
-    float *to = a.sums + (size_t)blockIdx.z * KK * a.M * a.C;
-    for (int tap = 0; tap < KK; tap++)
-        for (int i = 0; i < TILE_M / 16; i++)
-            for (int r = 0; r < 4; r++) {
-                const int m = m0 + i * 16 + g + r / 2 * 8, c = my_c + 2 * t + r % 2;
-                if (m < a.M && c < a.C) to[((size_t)tap * a.M + m) * a.C + c] = sums[i][tap][r];
-            }
+    float *to = a.sums + ((size_t)blockIdx.z * TAPS + first_tap) * a.M * a.C;
+#pragma unroll
+    for (int tap = 0; tap < SUMS; tap++) {
+        if (tap >= taps) break;
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            const int c = c0 + warp % 4 * 16 + g + i / 2 % 2 * 8, m = m0 + i / 4 * 8 + 2 * t + i % 2;
+            if (m < a.M && c < a.C) to[((size_t)tap * a.M + m) * a.C + c] = sums[tap][i / 4][i % 4];
+        }
+    }
 }
 
 // sums (parts,taps,n) -> dW (n,taps)
@@ -144,50 +165,59 @@ static __global__ void add_parts(const float *sums, unsigned parts, struct Divis
 
 // ---- launches --------------------------------------------------------------------------------
 
+// 4 more than a multiple of 32: no two lanes of a warp read from the same bank
 static int pitch_of(int positions) { return (positions + 27) / 32 * 32 + 4; }
 
-template <int PIXELS> static size_t shared_bytes(const struct conv2d_shape *s) {
+template <int PIXELS, int PRODUCTS> static size_t shared_bytes(const struct conv2d_shape *s) {
     struct Sweep sweep;
-    const int positions = plan_forward(&sweep, s, PIXELS);
-    return STAGES * sizeof(float) * Stage<PIXELS>::size(pitch_of(positions));
+    return STAGES * stage_bytes<PIXELS, PRODUCTS>(pitch_of(plan_forward(&sweep, s, PIXELS)));
 }
 
-bool patch_weights_fit(const struct conv2d_shape *s) { return shared_bytes<32>(s) <= SHARED_BYTES; }
+bool patch_weights_fit(const CudaLane *lane, const struct conv2d_shape *s) {
+    // With few channels, most of each tile would be zeros.
+    return s->C >= 8 && patches_fit(lane, s, NULL) && shared_bytes<32, 3>(s) <= lane->shared_bytes;
+}
 
-template <int KK, int PIXELS, int PRODUCTS>
+template <enum Instruction BY, int TAPS, int PIXELS, int FLOATS, int PRODUCTS>
 static void launch_as(CudaLane *lane, const struct conv2d_backward_params_args *args) {
     const struct conv2d_shape *s = &args->s;
-    const int plane = s->out_h * s->out_w;
-    struct PatchWeights a = {args->dY, args->X, NULL, s->N, s->C,           s->H, s->W,
-                             s->M,     plane,   0,    0,    plane % 4 == 0, {}};
+    struct PatchWeights a = {};
+    a.dY = args->dY, a.X = args->X;
+    a.N = s->N, a.C = s->C, a.H = s->H, a.W = s->W, a.M = s->M, a.plane = s->out_h * s->out_w;
     a.pitch = pitch_of(plan_forward(&a.sweep, s, PIXELS));
     const unsigned tiles_m = (s->M + TILE_M - 1) / TILE_M, tiles_c = (s->C + TILE_C - 1) / TILE_C;
     const unsigned stages = (a.sweep.pixels + PIXELS - 1) / PIXELS, tiles = tiles_m * tiles_c;
     const unsigned wanted = tiles < WEIGHT_BLOCKS ? WEIGHT_BLOCKS / tiles : 1;
     a.part = (stages + wanted - 1) / wanted * PIXELS;
     const unsigned parts = (a.sweep.pixels + a.part - 1) / a.part;
-    const size_t n = (size_t)s->M * s->C, bytes = shared_bytes<PIXELS>(s);
-    a.sums = (float *)cuda_scratch(lane, parts * KK * n * sizeof(float));
-    CUDA_CHECK(cudaFuncSetAttribute(patch_weights<KK, PIXELS, PRODUCTS>,
+    const size_t n = (size_t)s->M * s->C, bytes = shared_bytes<PIXELS, PRODUCTS>(s);
+    a.sums = (float *)cuda_scratch(lane, parts * TAPS * n * sizeof(float));
+    CUDA_CHECK(cudaFuncSetAttribute(patch_weights<BY, TAPS, PIXELS, FLOATS, PRODUCTS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    patch_weights<KK, PIXELS, PRODUCTS>
-        <<<dim3(tiles_m, tiles_c, parts), WARPS * WARP, bytes, lane->stream>>>(a);
-    add_parts<<<blocks_for(KK * n), THREADS, 0, lane->stream>>>(a.sums, parts, divisor(n), KK,
-                                                                args->beta, args->dW);
+    patch_weights<BY, TAPS, PIXELS, FLOATS, PRODUCTS>
+        <<<dim3(tiles_m, tiles_c, parts), BLOCK<TAPS>, bytes, lane->stream>>>(a);
+    add_parts<<<blocks_for(TAPS * n), THREADS, 0, lane->stream>>>(a.sums, parts, divisor(n), TAPS,
+                                                                  args->beta, args->dW);
 }
 
-template <int KK, int PIXELS>
-static void launch(CudaLane *lane, const struct conv2d_backward_params_args *a) {
-    if (lane->tf32)
-        launch_as<KK, PIXELS, 1>(lane, a);
-    else
-        launch_as<KK, PIXELS, 3>(lane, a);
+typedef void Launch(CudaLane *lane, const struct conv2d_backward_params_args *a);
+
+template <enum Instruction BY, int TAPS, int PRODUCTS>
+static Launch *launch_for(const CudaLane *lane, const struct conv2d_shape *s) {
+    // 64 pixels a stage if there is room: the wider the tile, the less of its patch is border.
+    const bool wide = shared_bytes<64, PRODUCTS>(s) <= lane->shared_bytes;
+    if (s->out_h * s->out_w % 4 == 0)
+        return wide ? launch_as<BY, TAPS, 64, 4, PRODUCTS> : launch_as<BY, TAPS, 32, 4, PRODUCTS>;
+    return wide ? launch_as<BY, TAPS, 64, 1, PRODUCTS> : launch_as<BY, TAPS, 32, 1, PRODUCTS>;
+}
+
+template <enum Instruction BY>
+static Launch *launch_by(const CudaLane *lane, const struct conv2d_shape *s) {
+    if (s->kernel_h == 1)
+        return lane->tf32 ? launch_for<BY, 1, 1>(lane, s) : launch_for<BY, 1, 3>(lane, s);
+    return lane->tf32 ? launch_for<BY, 9, 1>(lane, s) : launch_for<BY, 9, 3>(lane, s);
 }
 
 void conv2d_weights_by_patches(CudaLane *lane, const struct conv2d_backward_params_args *a) {
-    const bool many = shared_bytes<64>(&a->s) <= SHARED_BYTES;
-    if (a->s.kernel_h == 1)
-        many ? launch<1, 64>(lane, a) : launch<1, 32>(lane, a);
-    else
-        many ? launch<9, 64>(lane, a) : launch<9, 32>(lane, a);
+    (lane->arch == 90 ? launch_by<WGMMA>(lane, &a->s) : launch_by<MMA>(lane, &a->s))(lane, a);
 }
