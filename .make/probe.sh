@@ -318,7 +318,6 @@ gencode_flags() {
             refuse "ARCH is '$ARCH', and nvcc lists no GPU architecture $arch" \
                 "it lists $(echo $known); if other software has set ARCH: make ARCH="
         fi
-        [ "$arch" != 90 ] || arch=90a # with the instructions that only Hopper has, see mma.cuh
         printf ' -gencode arch=compute_%s,code=sm_%s' "$arch" "$arch"
         last=$arch
     done

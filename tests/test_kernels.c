@@ -93,9 +93,14 @@ static void *place(size_t n, size_t size) {
     return expected + o->at;
 }
 
+static bool tf32; // numbers are to have at most 11 bits, which rounding to TF32 leaves as they are
+
 static float *around(size_t n, float centre, float size) {
     float *x = place(n, sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = blank ? 0 : centre + size * uniform();
+    for (size_t i = 0; i < n; i++) {
+        x[i] = blank ? 0 : centre + size * uniform();
+        if (tf32 && isfinite(x[i])) x[i] = rintf(x[i] * 0x1p10f) * 0x1p-10f;
+    }
     return x;
 }
 static float *in(size_t n) { return around(n, 0, 1); }
@@ -289,6 +294,8 @@ static const int CONVOLUTIONS[][11] = {
     {3, 64, 28, 28, 64, 3, 3, 1, 1, 1, 1},   // the layers of ResNet-18,
     {1, 128, 14, 14, 128, 3, 3, 1, 1, 1, 1},
     {2, 256, 7, 7, 256, 3, 3, 1, 1, 1, 1},
+    {2, 64, 28, 28, 128, 3, 3, 2, 2, 1, 1},
+    {5, 64, 28, 28, 70, 1, 1, 2, 2, 0, 0},
     {2, 512, 4, 4, 512, 3, 3, 1, 1, 1, 1},
     {2, 90, 9, 9, 101, 5, 5, 1, 1, 0, 0},    // and some that are cut where nothing comes out even
     {1, 120, 8, 8, 128, 5, 5, 1, 1, 0, 0},
@@ -713,6 +720,17 @@ static void test_kernel(KernelId kernel, void **state) {
     static void test_##name(void **state) { test_kernel(KERNEL_##name, state); }
 KERNELS(TEST_OF)
 
+static void test_convolutions_with_tf32(void **state) {
+    (void)device_under_test(state);
+    devices_close();
+    allow_tf32(tf32 = true);
+    test_kernel(KERNEL_conv2d_forward, state);
+    test_kernel(KERNEL_conv2d_backward_input, state);
+    test_kernel(KERNEL_conv2d_backward_params, state);
+    devices_close();
+    allow_tf32(tf32 = false);
+}
+
 // ---- NaN and infinity --------------------------------------------------------------------------
 
 // Inputs of which one element is not finite, while all others are zeros (0 NaN is NaN): it must
@@ -918,6 +936,7 @@ int main(int argc, char *argv[]) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv2d_backward_without_memory),
         KERNELS(TEST) // each has its comma
+        ON_GPU(test_convolutions_with_tf32),
         ON_BOTH(test_nan_and_infinity),
         UNLESS_SIMULATED(test_same_bits_for_any_number_of_threads),
         UNLESS_SIMULATED(test_winograd_is_used),

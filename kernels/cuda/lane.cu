@@ -21,7 +21,7 @@ static __global__ void nothing() {}
 // For which architecture the code was compiled that runs on this GPU: the GPU's, or an older one.
 static int arch_of_this_code() {
     cudaFuncAttributes of;
-    CUDA_CHECK(cudaFuncGetAttributes(&of, nothing));
+    CUDA_CHECK(cudaFuncGetAttributes(&of, (const void *)nothing));
     return of.ptxVersion;
 }
 

@@ -9,16 +9,28 @@
 #include "conv2d_patch.h"
 #include "patch.cuh"
 
-constexpr int TILE_P = 128, TILE_M = 64, STAGES = 2, MAX_POSITIONS = 1024;
+constexpr int TILE_P = 128, TILE_M = 64, BLOCK = 128, STAGES = 2, MAX_POSITIONS = 1024;
+
+// With TF32, an H100 took 167 us for ResNet-18's layers of 4 x 4 pixels, and 111 by im2col.
+#ifndef PIXELS_FOR_TF32
+#define PIXELS_FOR_TF32 (7 * 7)
+#endif
+
+// Weights of eight input channels for TILE_M output channels and one tap: matrices of 8 output by 4
+// input channels, which is what load_matrices() wants. With three products there are TILE_W small
+// numbers behind TILE_W large ones.
+constexpr int TILE_W = 8 * TILE_M;
+template <int PRODUCTS> constexpr int TILE_SIZE = PRODUCTS == 3 ? 2 * TILE_W : TILE_W;
 
 struct PatchConv {
     const float *in, *W, *b; // W: arranged as below; b may be NULL
     float *out, beta;
     int N, C, H, W_in; // of the input (N,C,H,W)
     int M, out_h, out_w, out_stride;
-    int taps;                  // of the kernel, in all sweeps together
+    int taps, most_taps;        // of the kernel, and of the sweep that has most of them
     int chunks, chunks_a_stage; // of eight channels of the input
-    int pitch;                 // from one channel of a patch to the next, in floats
+    int positions, pitch;       // pixels in a patch; from one of its channels to the next
+    int sweeps;
     struct Sweep sweep[4];
 };
 
@@ -36,17 +48,17 @@ template <int PRODUCTS>
 static __global__ void arrange_weights(const float *W, float *to, struct Arrangement a, unsigned n) {
     const unsigned chunks = (a.C + 7) / 8;
     INDEX_LOOP(i, n) {
-        const unsigned tile = i / TILE_B / chunks, chunk = i / TILE_B % chunks, at = i % TILE_B;
-        const unsigned m = tile * TILE_M + tile_n(at), c = chunk * 8 + tile_k(at);
+        const unsigned tile = i / TILE_W / chunks, chunk = i / TILE_W % chunks, at = i % TILE_W;
+        const unsigned m = tile * TILE_M + at / 64 * 8 + at % 32 / 4, c = chunk * 8 + at / 32 % 2 * 4 + at % 4;
         const bool inside = m < (unsigned)a.M && c < (unsigned)a.C;
         const float *from = W + (size_t)(a.gradient ? c * a.M + m : m * a.C + c) * a.taps;
-        float *tiles = to + (size_t)(i / TILE_B) * a.taps * TILE_SIZE<PRODUCTS> + at;
+        float *tiles = to + (size_t)(i / TILE_W) * a.taps * TILE_SIZE<PRODUCTS> + at;
         for (int tap = 0; tap < a.taps; tap++) {
             const float x = inside ? from[a.weight[tap]] : 0;
             const float large = __uint_as_float(to_tf32(x));
             tiles[tap * TILE_SIZE<PRODUCTS>] = large;
             if (PRODUCTS == 3)
-                tiles[tap * TILE_SIZE<PRODUCTS> + TILE_B] = __uint_as_float(to_tf32(x - large));
+                tiles[tap * TILE_SIZE<PRODUCTS> + TILE_W] = __uint_as_float(to_tf32(x - large));
         }
     }
 }
@@ -59,8 +71,8 @@ static __global__ void arrange_weights(const float *W, float *to, struct Arrange
             _Pragma("unroll") for (int r = 0; r < 4; r++)
 
 // TAPS is the number of taps of the only sweep, or 0.
-template <enum Instruction BY, int TAPS, int PRODUCTS>
-static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
+template <int TAPS, int PRODUCTS>
+static __global__ void __launch_bounds__(BLOCK) patch_conv(struct PatchConv a) {
     extern __shared__ float shared[];
     const struct Sweep &s = a.sweep[blockIdx.z];
     const unsigned first = blockIdx.x * TILE_P;
@@ -71,22 +83,22 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     const int stage_size = a_stage * (weights_size + 8 * a.pitch);
     const unsigned begin = patch_begin(s, first), positions = s.patch_rows * s.cols.n;
 
-    int from[MAX_POSITIONS / GROUP]; // the pixels that this thread copies of each channel
+    int from[MAX_POSITIONS / BLOCK]; // the pixels that this thread copies of each channel
 #pragma unroll
-    for (int i = 0; i < MAX_POSITIONS / GROUP; i++)
-        if (i * GROUP < positions)
-            from[i] = pixel_at(s, begin, i * GROUP + threadIdx.x, a.N, a.C, a.H, a.W_in);
+    for (int i = 0; i < MAX_POSITIONS / BLOCK; i++)
+        if (i * BLOCK < positions)
+            from[i] = pixel_at(s, begin, i * BLOCK + threadIdx.x, a.N, a.C, a.H, a.W_in);
     const auto copy_chunk = [&](int chunk, float *weights, float *patch) {
         const float *W = a.W + ((size_t)(blockIdx.y * a.chunks + chunk) * a.taps + s.first_tap) *
                                    TILE_SIZE<PRODUCTS>;
 #pragma unroll 9
-        for (int i = 4 * threadIdx.x; i < weights_size; i += 4 * GROUP)
+        for (int i = 4 * threadIdx.x; i < weights_size; i += 4 * BLOCK)
             copy_async<4>(weights + i, W + i, true);
         const int channels = a.C - chunk * 8;
         const float *in = a.in + (size_t)chunk * 8 * plane;
 #pragma unroll
-        for (int i = 0; i < MAX_POSITIONS / GROUP; i++) {
-            const unsigned position = i * GROUP + threadIdx.x;
+        for (int i = 0; i < MAX_POSITIONS / BLOCK; i++) {
+            const unsigned position = i * BLOCK + threadIdx.x;
             if (position >= positions) break;
             const float *pixel = in + (from[i] < 0 ? 0 : from[i]);
 #pragma unroll
@@ -112,25 +124,28 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     const auto multiply_chunk = [&](const float *weights, const float *patch) {
         float D[TILE_P / 64][8][4]; // with three products, a chunk is added up alone: less rounding
         FOR_EACH_SUM(i, j, r) D[i][j][r] = PRODUCTS == 3 ? 0 : sums[i][j][r];
-        constexpr int BUFFERS = TAPS ? 2 : 1;
-        struct Factors A[BUFFERS][TILE_P / 64];
 #pragma unroll(TAPS ? TAPS : 1)
         for (int tap = 0; tap < taps; tap++) {
             const float *X = patch + t * a.pitch + s.offset[tap];
-            if (BY == WGMMA) groups_wait<BUFFERS - 1>(); // these factors are not needed any more
+            const float *W = weights + tap * TILE_SIZE<PRODUCTS>;
+            struct Factors<4> A[TILE_P / 64];
+            struct Factors<2> B[2];
 #pragma unroll
             for (int i = 0; i < TILE_P / 64; i++)
 #pragma unroll
                 for (int r = 0; r < 4; r++)
-                    set<PRODUCTS>(A[tap % BUFFERS][i], r, X[r / 2 * 4 * a.pitch + window[i][r % 2]]);
-            if (BY == WGMMA) groups_see_registers();
+                    set<PRODUCTS>(A[i], r, X[r / 2 * 4 * a.pitch + window[i][r % 2]]);
 #pragma unroll
-            for (int i = 0; i < TILE_P / 64; i++)
-                multiply_tile<BY, PRODUCTS>(D[i], A[tap % BUFFERS][i],
-                                            weights + tap * TILE_SIZE<PRODUCTS>);
-            if (BY == WGMMA) groups_commit();
+            for (int j = 0; j < 8; j += 2) { // 16 output channels: rows 0-3, 4-7 of 8, then of 8 more
+                load_matrices(B[0].large, B[1].large, W + j * 64);
+                if (PRODUCTS == 3) load_matrices(B[0].small, B[1].small, W + TILE_W + j * 64);
+#pragma unroll
+                for (int i = 0; i < TILE_P / 64; i++) {
+                    multiply<PRODUCTS>(D[i][j], A[i], B[0]);
+                    multiply<PRODUCTS>(D[i][j + 1], A[i], B[1]);
+                }
+            }
         }
-        if (BY == WGMMA) groups_wait<0>();
         FOR_EACH_SUM(i, j, r) sums[i][j][r] = PRODUCTS == 3 ? sums[i][j][r] + D[i][j][r] : D[i][j][r];
     };
 
@@ -139,7 +154,6 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     copies_commit();
     for (int stage = 0; stage < stages; stage++) {
         copies_wait<0>();
-        if (BY == WGMMA) groups_see_shared();
         __syncthreads(); // this stage is there for all, and all are done with the one before it
         if (stage + 1 < stages) copy_stage(stage + 1);
         copies_commit();
@@ -169,62 +183,45 @@ static __global__ void __launch_bounds__(GROUP) patch_conv(struct PatchConv a) {
     }
 }
 
-// ---- launches --------------------------------------------------------------------------------
+// ---- plans -----------------------------------------------------------------------------------
 
-template <enum Instruction BY, int TAPS, int PRODUCTS>
-static void launch_as(CudaLane *lane, struct PatchConv *a, int positions, int sweeps,
-                      const float *W, bool gradient) {
-    struct Arrangement arrangement = {a->C, a->M, a->taps, gradient, {}};
-    unsigned pixels = 0;
-    int most_taps = 0, tap = 0;
-    for (int i = 0; i < sweeps; i++) {
-        struct Sweep *s = &a->sweep[i];
-        s->first_tap = tap;
-        for (int j = 0; j < s->taps; j++) arrangement.weight[tap++] = s->weight[j];
-        pixels = s->pixels > pixels ? s->pixels : pixels;
-        most_taps = s->taps > most_taps ? s->taps : most_taps;
+static void plan_stages(struct PatchConv *a) {
+    for (int i = 0, tap = 0; i < a->sweeps; tap += a->sweep[i++].taps) {
+        a->sweep[i].first_tap = tap;
+        if (a->sweep[i].taps > a->most_taps) a->most_taps = a->sweep[i].taps;
     }
     a->chunks = (a->C + 7) / 8;
-    a->chunks_a_stage = TAPS ? 1 : most_taps > 1 ? 2 : 4;
-    a->pitch = (positions + 23) / 32 * 32 + 8; // 8 more than a multiple of 32: no two lanes of a
-                                               // warp read from the same bank
-    const unsigned tiles = (a->M + TILE_M - 1) / TILE_M, n = index_count((size_t)tiles * a->chunks * TILE_B);
-    float *arranged =
-        (float *)cuda_scratch(lane, (size_t)n * a->taps * (PRODUCTS == 3 ? 2 : 1) * sizeof(float));
-    arrange_weights<PRODUCTS>
-        <<<blocks_for(n), THREADS, 0, lane->stream>>>(W, arranged, arrangement, n);
-    a->W = arranged;
-    const size_t bytes = STAGES * sizeof(float) * a->chunks_a_stage *
-                         (most_taps * TILE_SIZE<PRODUCTS> + 8 * (size_t)a->pitch);
-    CUDA_CHECK(cudaFuncSetAttribute(patch_conv<BY, TAPS, PRODUCTS>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    const dim3 grid((pixels + TILE_P - 1) / TILE_P, tiles, sweeps);
-    patch_conv<BY, TAPS, PRODUCTS><<<grid, GROUP, bytes, lane->stream>>>(*a);
+    a->chunks_a_stage = a->most_taps > 4 ? 1 : a->most_taps > 1 ? 2 : 4;
+    // 8 more than a multiple of 32: no two lanes of a warp read from the same bank.
+    a->pitch = (a->positions + 23) / 32 * 32 + 8;
 }
 
-template <enum Instruction BY>
-static void launch_by(CudaLane *lane, struct PatchConv *a, int positions, int sweeps,
-                      const float *W, bool gradient) {
-    if (sweeps == 1 && a->taps == 9)
-        (lane->tf32 ? launch_as<BY, 9, 1> : launch_as<BY, 9, 3>)(lane, a, positions, sweeps, W,
-                                                                 gradient);
-    else
-        (lane->tf32 ? launch_as<BY, 0, 1> : launch_as<BY, 0, 3>)(lane, a, positions, sweeps, W,
-                                                                 gradient);
+static struct PatchConv plan_of_forward(const struct conv2d_shape *s) {
+    struct PatchConv a = {};
+    a.N = s->N, a.C = s->C, a.H = s->H, a.W_in = s->W;
+    a.M = s->M, a.out_h = s->out_h, a.out_w = s->out_w, a.out_stride = 1;
+    a.taps = s->kernel_h * s->kernel_w, a.sweeps = 1;
+    a.positions = plan_forward(a.sweep, s, TILE_P);
+    plan_stages(&a);
+    return a;
 }
 
-static void launch(CudaLane *lane, struct PatchConv *a, int positions, int sweeps, const float *W,
-                   bool gradient) {
-    (lane->arch == 90 ? launch_by<WGMMA> : launch_by<MMA>)(lane, a, positions, sweeps, W, gradient);
-}
-
-static int plan_gradients(struct Sweep *sweep, const struct conv2d_shape *s) {
-    int most = 0;
-    for (int i = 0; i < s->stride_h * s->stride_w; i++) {
-        const int n = plan_gradient(&sweep[i], s, i / s->stride_w, i % s->stride_w, TILE_P);
-        most = n > most ? n : most;
+static struct PatchConv plan_of_gradient(const struct conv2d_shape *s) {
+    struct PatchConv a = {};
+    a.N = s->N, a.C = s->M, a.H = s->out_h, a.W_in = s->out_w;
+    a.M = s->C, a.out_h = s->H, a.out_w = s->W, a.out_stride = s->stride_h;
+    a.taps = s->kernel_h * s->kernel_w, a.sweeps = s->stride_h * s->stride_w;
+    for (int i = 0; i < a.sweeps; i++) {
+        const int n = plan_gradient(&a.sweep[i], s, i / s->stride_w, i % s->stride_w, TILE_P);
+        if (n > a.positions) a.positions = n;
     }
-    return most;
+    plan_stages(&a);
+    return a;
+}
+
+static size_t shared_bytes(const struct PatchConv *a, bool tf32) {
+    const size_t weights = (size_t)a->most_taps * (tf32 ? TILE_SIZE<1> : TILE_SIZE<3>);
+    return STAGES * sizeof(float) * a->chunks_a_stage * (weights + 8 * (size_t)a->pitch);
 }
 
 bool patches_fit(const CudaLane *lane, const struct conv2d_shape *s, const void *pooled) {
@@ -235,29 +232,55 @@ bool patches_fit(const CudaLane *lane, const struct conv2d_shape *s, const void 
     if (lane->arch < 80 || pooled || !square || !known || in == 0 || out == 0 || in >> 31 ||
         out >> 31)
         return false;
-    struct Sweep sweep[4];
-    return plan_forward(sweep, s, TILE_P) <= MAX_POSITIONS &&
-           plan_gradients(sweep, s) <= MAX_POSITIONS;
+    // cuBLAS's products are faster, if small images do not make patches that are mostly border. Three
+    // products it has none of.
+    if (lane->tf32 && s->out_h * s->out_w < PIXELS_FOR_TF32) return false;
+    const struct PatchConv forward = plan_of_forward(s), gradient = plan_of_gradient(s);
+    return forward.positions <= MAX_POSITIONS && gradient.positions <= MAX_POSITIONS &&
+           shared_bytes(&forward, lane->tf32) <= lane->shared_bytes &&
+           shared_bytes(&gradient, lane->tf32) <= lane->shared_bytes;
+}
+
+// ---- launches --------------------------------------------------------------------------------
+
+template <int TAPS, int PRODUCTS>
+static void launch_as(CudaLane *lane, struct PatchConv *a, const float *W, bool gradient) {
+    struct Arrangement arrangement = {a->C, a->M, a->taps, gradient, {}};
+    unsigned pixels = 0;
+    for (int i = 0; i < a->sweeps; i++) {
+        const struct Sweep *s = &a->sweep[i];
+        for (int j = 0; j < s->taps; j++) arrangement.weight[s->first_tap + j] = s->weight[j];
+        if (s->pixels > pixels) pixels = s->pixels;
+    }
+    const unsigned tiles = (a->M + TILE_M - 1) / TILE_M;
+    const unsigned n = index_count((size_t)tiles * a->chunks * TILE_W);
+    float *arranged =
+        (float *)cuda_scratch(lane, sizeof(float) * n * a->taps * TILE_SIZE<PRODUCTS> / TILE_W);
+    arrange_weights<PRODUCTS>
+        <<<blocks_for(n), THREADS, 0, lane->stream>>>(W, arranged, arrangement, n);
+    a->W = arranged;
+    const size_t bytes = shared_bytes(a, PRODUCTS == 1);
+    CUDA_CHECK(cudaFuncSetAttribute(patch_conv<TAPS, PRODUCTS>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    const dim3 grid((pixels + TILE_P - 1) / TILE_P, tiles, a->sweeps);
+    patch_conv<TAPS, PRODUCTS><<<grid, BLOCK, bytes, lane->stream>>>(*a);
+}
+
+static void launch(CudaLane *lane, struct PatchConv *a, const float *W, bool gradient) {
+    if (a->most_taps == 9)
+        (lane->tf32 ? launch_as<9, 1> : launch_as<9, 3>)(lane, a, W, gradient);
+    else
+        (lane->tf32 ? launch_as<0, 1> : launch_as<0, 3>)(lane, a, W, gradient);
 }
 
 void conv2d_forward_by_patches(CudaLane *lane, const struct conv2d_forward_args *a) {
-    const struct conv2d_shape *s = &a->s;
-    struct PatchConv p = {};
+    struct PatchConv p = plan_of_forward(&a->s);
     p.in = a->X, p.b = a->b, p.out = a->Y;
-    p.N = s->N, p.C = s->C, p.H = s->H, p.W_in = s->W;
-    p.M = s->M, p.out_h = s->out_h, p.out_w = s->out_w, p.out_stride = 1;
-    p.taps = s->kernel_h * s->kernel_w;
-    const int positions = plan_forward(p.sweep, s, TILE_P);
-    launch(lane, &p, positions, 1, a->W, false);
+    launch(lane, &p, a->W, false);
 }
 
 void conv2d_backward_input_by_patches(CudaLane *lane, const struct conv2d_backward_input_args *a) {
-    const struct conv2d_shape *s = &a->s;
-    struct PatchConv p = {};
+    struct PatchConv p = plan_of_gradient(&a->s);
     p.in = a->dY, p.out = a->dX, p.beta = a->beta;
-    p.N = s->N, p.C = s->M, p.H = s->out_h, p.W_in = s->out_w;
-    p.M = s->C, p.out_h = s->H, p.out_w = s->W, p.out_stride = s->stride_h;
-    p.taps = s->kernel_h * s->kernel_w;
-    const int positions = plan_gradients(p.sweep, s);
-    launch(lane, &p, positions, s->stride_h * s->stride_w, a->W, true);
+    launch(lane, &p, a->W, true);
 }

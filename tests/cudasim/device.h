@@ -111,6 +111,15 @@ CUDASIM_UNSEEN static inline unsigned __float_as_uint(float x) {
     return bits;
 }
 
+// (Each lane reads what it would be given.)
+static inline void load_matrices(unsigned first[2], unsigned second[2], const float *shared) {
+    shared += cudasim_lane();
+    first[0] = __float_as_uint(shared[0]);
+    first[1] = __float_as_uint(shared[32]);
+    second[0] = __float_as_uint(shared[64]);
+    second[1] = __float_as_uint(shared[96]);
+}
+
 // To nearest, ties away from zero: half of the last bit that stays, then cut off.
 CUDASIM_UNSEEN static inline unsigned to_tf32(float x) {
     return x != x ? 0x7fffffffu : (__float_as_uint(x) + 0x1000u) & 0xffffe000u;

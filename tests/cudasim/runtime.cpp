@@ -311,8 +311,14 @@ cudaError_t cudaGetDevice(int *device) {
 }
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
     ENTER();
-    bool major = attribute == cudaDevAttrComputeCapabilityMajor;
-    *value = major ? machine.capability / 10 : machine.capability % 10;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor   ? machine.capability / 10
+             : attribute == cudaDevAttrComputeCapabilityMinor ? machine.capability % 10
+                                                              : (int)MOST_SHARED_BYTES;
+    return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *) {
+    ENTER();
+    attributes->ptxVersion = machine.capability;
     return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {

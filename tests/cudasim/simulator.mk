@@ -16,7 +16,7 @@ CUDA_SOURCES := $(wildcard kernels/cuda/*.cu tests/cudasim/*.cpp) common/device/
 LINK          = g++ $(CHECKS) $(THREADING) -pthread
 # (With small pieces and few blocks: then small tests have many pieces, and threads take several elements each.)
 SIMULATED    := -DCUDASIM -Itests/cudasim/include \
-                -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DPART_NUMBERS=256 -DGRID_BLOCKS=3
+                -DCONV_WORKSPACE=200000 -DPIECE_BYTES=4096 -DPART_NUMBERS=256 -DGRID_BLOCKS=3 -DWEIGHT_BLOCKS=6 -DPIXELS_FOR_TF32=1 -DWEIGHT_PIXELS_FOR_TF32=1
 CHECKS       += $(SIMULATED)
 SIM_FLAGS    := -std=c++17 -g -iquote . -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) $(SIMULATED)
 
