@@ -37,8 +37,7 @@
 
 // Two entries in a list of tests: one on a CPU device, one on a GPU. Where there is no GPU the
 // second is counted as skipped.
-#define ON_BOTH(test)                                                                              \
-    ON_CPU(test), ON_GPU(test)
+#define ON_BOTH(test) ON_CPU(test), ON_GPU(test)
 #define ON_GPU(test)                                                                               \
     { "cuda: " #test, test, NULL, NULL, (void *)"cuda" }
 #define ON_CPU(test)                                                                               \

@@ -36,6 +36,7 @@ static const double EXACT = 0;       // copies it, or chooses between two
 static const double ROUNDED = 3e-7;  // a few operations; float32 rounds by 6e-8
 static const double SUMMED = 2e-5;   // sums of up to a few thousand, in any order
 static const double WINOGRAD = 5e-5; // the same by a method that adds large and small numbers
+static const double CUT = 1e-4;      // sums of tensor cores, which cut off what does not fit
 
 // ---- operands ----------------------------------------------------------------------------------
 
@@ -330,6 +331,7 @@ static Conv conv_of(const int *v, int kind) {
 }
 
 static double tolerance_of(const Conv *s) {
+    if (tf32) return CUT;
     return strncmp(device_name(device), "cpu", 3) == 0 && winograd_suits(s) ? WINOGRAD : SUMMED;
 }
 static size_t outputs(const Conv *s, int kind) { return (size_t)size_Y(s) / (kind > 1 ? 4 : 1); }

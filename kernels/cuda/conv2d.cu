@@ -6,6 +6,9 @@
 // cuBLAS is best at few large products, so the windows of many images, a chunk, make one matrix.
 // Its result has the channels outermost, (M, images, out_h, out_w), while a tensor is (images, M,
 // out_h, out_w). Another kernel moves each plane to its place.
+//
+// This is the version to read first, and it does any convolution on any GPU. Its defect: it moves
+// nine times as many numbers as there are pixels. patch.cu and patch_weights.cu do not.
 #include "conv2d_patch.h"
 #include "conv2d_plan.h"
 #include "grid.cuh"

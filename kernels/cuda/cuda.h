@@ -24,8 +24,8 @@ extern "C" {
 // run.
 typedef struct CudaLane {
     cudaStream_t stream;
-    int tf32, arch; // arch: which code runs here, e.g. 90 for compute capability 9.0
-    size_t shared_bytes; // that a block of threads may have
+    int tf32, arch;        // arch: what the code that runs here was compiled for, e.g. 90 for sm_90
+    size_t shared_bytes;   // shared memory that a block of threads may have
     cublasHandle_t cublas; // NULL: not open yet
     void *workspace;       // of cuBLAS
     size_t workspace_bytes;
@@ -34,7 +34,7 @@ typedef struct CudaLane {
 } CudaLane;
 
 // Opens a lane on the current GPU (cudaSetDevice). The first call loads cuBLAS. Matrix products are
-// in true float32 or, if `tf32`, keep 10 bits of each factor.
+// in float32 or, if `tf32`, keep 10 bits of each factor.
 void cuda_lane_open(CudaLane *lane, int tf32);
 // Opens the lane's cuBLAS now. If you do not call this, the first matrix product does; a lane
 // without matrix products needs no cuBLAS.

@@ -87,9 +87,7 @@ static inline __device__ void mma_tf32(float D[4], const unsigned A[4], const un
 // ---- factors ---------------------------------------------------------------------------------
 
 // N factors of a lane.
-template <int N> struct Factors {
-    unsigned large[N], small[N];
-};
+template <int N> struct Factors { unsigned large[N], small[N]; };
 
 template <int PRODUCTS, int N>
 static inline __device__ void set(struct Factors<N> &factors, int i, float x) {

@@ -1,6 +1,5 @@
-// patch.cuh: which pixels a tile of a convolution's output needs. patch.cu and patch_weights.cu copy
-// them into shared memory once, a *patch*, and read them there for each tap of the kernel. (im2col
-// in conv2d.cu writes each pixel nine times to memory, and reads it again.)
+// patch.cuh: which pixels a tile of a convolution's output needs. patch.cu and patch_weights.cu
+// copy them into shared memory once, a *patch*, and read them there for each tap of the kernel.
 #ifndef KERNELS_CUDA_PATCH_CUH
 #define KERNELS_CUDA_PATCH_CUH
 
@@ -20,11 +19,11 @@ struct Sweep {
     int taps, offset[MAX_TAPS]; // of each tap from the first one in a patch, in pixels
     int weight[MAX_TAPS];       // its number in the kernel
     int first_tap;              // taps of the sweeps before this one
-    int top, left;              // the pixel of the image at row 0, column 0 with borders; -1 or less
-    int patch_rows;             // the most that a tile needs
-    int stride, step;           // from one window to the next in a patch; from pixel to pixel
-    int out_top, out_left;      // the output pixel of the grid's pixel (0,0)
-    unsigned pixels;            // of the grid, in all images
+    int top, left;         // the pixel of the image at row 0, column 0 with borders; -1 or less
+    int patch_rows;        // the most that a tile needs
+    int stride, step;      // from one window to the next in a patch; from pixel to pixel
+    int out_top, out_left; // the output pixel of the grid's pixel (0,0)
+    unsigned pixels;       // of the grid, in all images
     struct Divisor plane, width, rows, cols; // of the grid, of an image with borders
 };
 

@@ -23,7 +23,7 @@ Losses must agree, or they do not do the same work: then the last line says so, 
 devices" has the same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch
 norm, which computes what one device computes). LEGEND says what the columns are. After that: which kernels our
 steps spend their time in, matrix products next to other libraries', and allreduce. With --device cuda all is on one
-GPU, first in true float32, then with TF32 on both sides; memory is the GPU's, with what CUDA itself takes of it, and
+GPU, first in float32, then with TF32 on both sides; memory is the GPU's, with what CUDA itself takes of it, and
 PyTorch's other ways start side by side ("start" is longer than alone).
 
 Python 3.9 or later, and torch, torchvision and numpy for PyTorch's half; else ours alone is timed.
