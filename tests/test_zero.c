@@ -1,0 +1,397 @@
+// test_zero.c: chapter 9: each stage against chapter 6's DDP, to the bit; what every device sends,
+// receives and holds against formulas, which are written down here once more; and mistakes that are
+// made on purpose.
+#include "common/model/modelled_clock.h"
+#include "common/tensor/arena.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "chapters/09_what_each_device_keeps/zero.h"
+#include "cases.h"
+#include "formula.h"
+
+enum { MOST = 7, STEPS = 4 };
+static const int ks[] = {1, 2, 3, 4, 7};
+static const float lr = 1e-3f;
+
+// ---- networks ----------------------------------------------------------------------------------
+
+// A ResNet of few parameters; neither 3 nor 7 divides those of any unit.
+static Module *narrow_resnet(int num_classes) {
+    return Sequential(Conv2d(1, 8, .kernel_size = 3, .padding = 1), BatchNorm2d(8), ReLU(),
+                      Residual(8, 8), Residual(8, 16, .use_1x1conv = true, .strides = 2),
+                      AdaptiveAvgPool2d(1, 1), Flatten(), Linear(16, num_classes));
+}
+
+static Module *resnet18_of_ten(int num_classes) { return networks[1].make(num_classes); }
+
+typedef struct Net {
+    const char *title;
+    Module *(*make)(int num_classes);
+    int num_units;
+    size_t floats[11]; // of each unit
+} Net;
+
+#define CONV(in, out, size)   ((out) * (in) * (size) * (size) + (out))
+#define RESIDUAL(in, out)     (CONV(in, out, 3) + CONV(out, out, 3) + 4 * (out))
+#define RESIDUAL_1X1(in, out) (RESIDUAL(in, out) + CONV(in, out, 1))
+
+static const Net lenet = {"LeNet", lenet_modules, 4, {200, 25050, 102528, 1290}};
+static const Net narrow = {"a narrow ResNet",
+                           narrow_resnet,
+                           5,
+                           {CONV(1, 8, 3), 16, RESIDUAL(8, 8), RESIDUAL_1X1(8, 16), 170}};
+static const Net resnet18_net = {"ResNet-18",
+                                 resnet18_of_ten,
+                                 11,
+                                 {CONV(1, 64, 3), 128, RESIDUAL(64, 64), RESIDUAL(64, 64),
+                                  RESIDUAL_1X1(64, 128), RESIDUAL(128, 128), RESIDUAL_1X1(128, 256),
+                                  RESIDUAL(256, 256), RESIDUAL_1X1(256, 512), RESIDUAL(512, 512),
+                                  5130}};
+
+static Module *start_of(const Net *kind) {
+    Module *net = kind->make(10);
+    fill_network(net);
+    return net;
+}
+
+// ---- minibatches -------------------------------------------------------------------------------
+
+// The third has less rows than seven devices.
+static const int rows_of_step[STEPS] = {12, 12, 5, 9};
+
+typedef struct Batch {
+    int rows;
+    Tensor *X[MOST], *y[MOST];
+} Batch;
+
+// Begins a step of each device.
+static Batch batch_of(int step, Device *const devices[], int k) {
+    Batch b = {.rows = rows_of_step[step]};
+    Tensor *X, *y;
+    formula_batch(2 * rows_of_step[step], &X, &y);
+    keep(X), keep(y);
+    Range rows = {step % 2 * b.rows, b.rows};
+    Tensor X_step = rows_of(X, rows), y_step = rows_of(y, rows);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+    split_batch(&X_step, &y_step, devices, k, b.X, b.y);
+    return b;
+}
+
+// ---- what DDP makes of them --------------------------------------------------------------------
+
+typedef struct Trained {
+    size_t n;
+    float *params, losses[STEPS][MOST];
+} Trained;
+
+static Adam *adam_on(const Module *net, const Device *device) {
+    Parameters all = parameters_of(net);
+    Tensor **params = keep_memory(xmalloc(sizeof *params * (size_t)all.n));
+    int n = 0;
+    for (int p = 0; p < all.n; p++)
+        if (all.list[p]->trained) params[n++] = parameter_data(all.list[p], device);
+    return adam_new(params, n, (AdamOptions){0});
+}
+
+// Chapter 6's DDP, and an Adam on each device.
+static Trained train_ddp(const Net *kind, Device *const devices[], int k) {
+    Module *net = start_of(kind);
+    Ddp *ddp = ddp_new(net, devices, k, (DdpOptions){.bucket_bytes = 4096, .keep_buffers = true});
+    Adam *adam[MOST];
+    Trained t = {.n = parameter_bytes(net) / sizeof(float)};
+    for (int i = 0; i < k; i++) adam[i] = adam_on(net, devices[i]);
+    for (int step = 0; step < STEPS; step++) {
+        Batch b = batch_of(step, devices, k);
+        Tensor *y_hat[MOST], *losses[MOST];
+        ddp_forward(ddp, b.X, y_hat);
+        for (int i = 0; i < k; i++) losses[i] = sum(cross_entropy(y_hat[i], b.y[i]));
+        ddp_backward(ddp, losses);
+        for (int i = 0; i < k; i++) adam_step(adam[i], lr, b.rows);
+        for (int i = 0; i < k; i++) t.losses[step][i] = item(losses[i]);
+    }
+    t.params = values_of(flat_parameters(net, devices[k - 1]).data);
+    for (int i = 0; i < k; i++) adam_free(adam[i]);
+    ddp_free(ddp);
+    module_free(net);
+    devices_close();
+    return t;
+}
+
+// ---- the formulas ------------------------------------------------------------------------------
+
+static size_t own_floats(size_t n, int k, int i) {
+    return n / (size_t)k + ((size_t)i < n % (size_t)k);
+}
+
+// What a device holds beside its own parts: now, and at most.
+typedef struct Held {
+    size_t now, most;
+} Held;
+static void take(Held *h, size_t floats) {
+    h->now += floats;
+    if (h->now > h->most) h->most = h->now;
+}
+
+// From forward's first unit to the last, ZeRO-3 gathers one, and the next one while it computes.
+static void walk_forward(const Net *kind, Held *h) {
+    take(h, kind->floats[0]);
+    for (int u = 0; u < kind->num_units; u++) {
+        if (u + 1 < kind->num_units) take(h, kind->floats[u + 1]);
+        h->now -= kind->floats[u];
+    }
+}
+
+// A unit's gradients are summed, in memory for what the others send, while backward computes those
+// of the unit before it. ZeRO-3 also has the parameters of both.
+static void walk_backward(const Net *kind, Stage stage, int k, int i, Held *h) {
+    const size_t *floats = kind->floats;
+    size_t reducing = 0;
+    if (stage == ZERO_3) take(h, floats[kind->num_units - 1]);
+    for (int u = kind->num_units - 1; u >= 0; u--) {
+        size_t received = (size_t)(k - 1) * own_floats(floats[u], k, i);
+        if (stage == ZERO_3 && u > 0) take(h, floats[u - 1]);
+        take(h, floats[u]);
+        if (stage == ZERO_3) h->now -= floats[u];
+        h->now -= reducing;
+        take(h, received);
+        reducing = floats[u] + received;
+    }
+    h->now -= reducing;
+}
+
+static size_t all_floats(const Net *kind) {
+    size_t n = 0;
+    for (int u = 0; u < kind->num_units; u++) n += kind->floats[u];
+    return n;
+}
+
+// Its parts of all units.
+static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
+    size_t n = 0;
+    if (stage == ZERO_1) return own_floats(all_floats(kind), k, i);
+    for (int u = 0; u < kind->num_units; u++) n += own_floats(kind->floats[u], k, i);
+    return n;
+}
+
+static Memory memory_expected(const Net *kind, Stage stage, int k, int i) {
+    size_t all = all_floats(kind), shard = shard_floats(kind, stage, k, i);
+    Held h = {0, 0};
+    if (stage == ZERO_1) take(&h, (size_t)(k - 1) * shard);
+    if (stage == ZERO_3) walk_forward(kind, &h);
+    if (stage >= ZERO_2) walk_backward(kind, stage, k, i, &h);
+    return (Memory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
+                    .gradients = sizeof(float) * (stage >= ZERO_2 ? shard : all),
+                    .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all),
+                    .passing = sizeof(float) * h.most};
+}
+
+// A reduce-scatter sends what belongs to others, and an all-gather sends to each other device what
+// is one's own. ZeRO-3 gathers twice. (DDP does both with buckets: test_ddp.c.)
+static Traffic traffic_expected(const Net *kind, const Zero *z, int i) {
+    Stage stage = z->stage;
+    int k = z->k;
+    if (stage == STAGE_DDP) return ddp_bytes(z->ddp, i);
+    size_t all = all_floats(kind), own = (size_t)(k - 1) * shard_floats(kind, stage, k, i);
+    size_t others = all - shard_floats(kind, stage, k, i), gathers = stage == ZERO_3 ? 2 : 1;
+    return (Traffic){.sent = sizeof(float) * (others + gathers * own),
+                     .received = sizeof(float) * (own + gathers * others)};
+}
+
+// ---- a run of a stage, and what is counted in it -----------------------------------------------
+
+static void assert_bytes(const Zero *z, int i, const char *what, uint64_t got, uint64_t expected) {
+    if (got != expected)
+        fail_msg("%s: %s of device %d of %d: %lu bytes, expected %lu", stage_names[z->stage], what,
+                 i, z->k, got, expected);
+}
+
+static void check_traffic(const Net *kind, const Zero *z) {
+    for (int i = 0; i < z->k; i++) {
+        uint64_t sent = 0, received = 0;
+        for (int j = 0; j < z->k; j++)
+            if (j != i) {
+                sent += ledger_bytes(z->devices[i], z->devices[j]);
+                received += ledger_bytes(z->devices[j], z->devices[i]);
+            }
+        Traffic said = zero_bytes(z, i), expected = traffic_expected(kind, z, i);
+        assert_bytes(z, i, "the formula, sent", said.sent, expected.sent);
+        assert_bytes(z, i, "the formula, received", said.received, expected.received);
+        assert_bytes(z, i, "sent", sent, expected.sent);
+        assert_bytes(z, i, "received", received, expected.received);
+    }
+}
+
+// Between steps a device has its parts and nothing that was gathered. (Batch norm's running
+// statistics and the moments are MEMORY_OTHER.)
+static void check_memory(const Net *kind, const Zero *z) {
+    for (int i = 0; i < z->k; i++) {
+        const Device *d = z->devices[i];
+        Memory m = memory_expected(kind, z->stage, z->k, i), said = memory_of(z, i);
+        uint64_t buffers = buffer_bytes(z->net);
+        assert_bytes(z, i, "parameters", device_bytes_of(d, MEMORY_PARAMETERS), m.parameters);
+        assert_bytes(z, i, "gradients", device_bytes_of(d, MEMORY_GRADIENTS), m.gradients);
+        assert_bytes(z, i, "moments", device_bytes_of(d, MEMORY_OTHER), m.moments + buffers);
+        assert_bytes(z, i, "the formula, parameters", said.parameters, m.parameters);
+        assert_bytes(z, i, "the formula, gradients", said.gradients, m.gradients);
+        assert_bytes(z, i, "the formula, moments", said.moments, m.moments);
+        assert_bytes(z, i, "the formula, passing", said.passing, m.passing);
+        // What kernels take depends on the kind of device.
+        uint64_t kernels = device_peak_bytes_of(d, MEMORY_KERNELS);
+        assert_bytes(z, i, "the peak", device_peak_bytes(d) - kernels,
+                     memory_peak(&m) + arena_reserved_bytes(d) + buffers);
+    }
+}
+
+static void check_units(const Net *kind, const Zero *z) {
+    bool one = z->stage <= ZERO_1;
+    size_t first = 0;
+    assert_int_equal(z->num_units, one ? 1 : kind->num_units);
+    for (int u = 0; u < z->num_units; first += z->units[u++].floats) {
+        assert_int_equal(z->units[u].first, first);
+        assert_int_equal(z->units[u].floats, one ? all_floats(kind) : kind->floats[u]);
+    }
+}
+
+static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k) {
+    Module *net = start_of(kind);
+    Zero *z = zero_new(net, devices, k, stage, (AdamOptions){0});
+    Trained t = {.n = parameter_bytes(net) / sizeof(float)};
+    check_units(kind, z);
+    for (int step = 0; step < STEPS; step++) {
+        Tensor *losses[MOST];
+        Batch b = batch_of(step, devices, k);
+        ledger_reset();
+        zero_step(z, b.X, b.y, lr, b.rows, losses);
+        check_traffic(kind, z);
+        for (int i = 0; i < k; i++) t.losses[step][i] = item(losses[i]);
+    }
+    check_memory(kind, z);
+    t.params = keep_memory(xmalloc(parameter_bytes(net)));
+    zero_read(z, t.params);
+    zero_free(z);
+    module_free(net);
+    for (int i = 0; i < k; i++) {
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_PARAMETERS), 0);
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_GRADIENTS), 0);
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_OTHER), 0);
+    }
+    devices_close();
+    return t;
+}
+
+// ---- bits --------------------------------------------------------------------------------------
+
+// The star and the sharded allreduce add in one order.
+static void check_bits(void **state, const Net *kind, int k) {
+    Device *devices[MOST];
+    devices_under_test(state, k, devices);
+    Trained expected = train_ddp(kind, devices, k);
+    assert_int_equal(expected.n, all_floats(kind));
+    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+        devices_under_test(state, k, devices);
+        Trained got = train_stage(kind, stage, devices, k);
+        for (int step = 0; step < STEPS; step++)
+            for (int i = 0; i < k; i++)
+                if (memcmp(&got.losses[step][i], &expected.losses[step][i], sizeof(float)) != 0)
+                    fail_msg("%s, %s: step %d: the loss of device %d of %d is %.9g, not %.9g",
+                             kind->title, stage_names[stage], step, i, k,
+                             (double)got.losses[step][i], (double)expected.losses[step][i]);
+        for (size_t p = 0; p < expected.n; p++)
+            if (memcmp(&got.params[p], &expected.params[p], sizeof(float)) != 0)
+                fail_msg("%s, %s on %d devices: parameter %zu is %.9g, not %.9g", kind->title,
+                         stage_names[stage], k, p, (double)got.params[p],
+                         (double)expected.params[p]);
+    }
+    free_kept();
+}
+
+static void test_lenet(void **state) {
+    for (size_t j = 0; j < COUNT(ks); j++) check_bits(state, &lenet, ks[j]);
+}
+static void test_narrow_resnet(void **state) {
+    for (size_t j = 0; j < COUNT(ks); j++) check_bits(state, &narrow, ks[j]);
+}
+static void test_resnet18(void **state) { check_bits(state, &resnet18_net, 3); }
+
+// All ks. On devices without values, which count alike.
+CASE(test_resnet18_is_counted) {
+    Device *devices[MOST];
+    for (size_t j = 0; j < COUNT(ks); j++)
+        for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+            for (int i = 0; i < ks[j]; i++) devices[i] = model_device(i);
+            train_stage(&resnet18_net, stage, devices, ks[j]);
+            free_kept();
+        }
+}
+
+// ---- a limit -----------------------------------------------------------------------------------
+
+enum { FEW = 3 };
+
+static double needed_by(Stage stage) {
+    Device *devices[FEW];
+    double most = 0;
+    open_devices(devices, FEW);
+    Module *net = start_of(&lenet);
+    Zero *z = zero_new(net, devices, FEW, stage, (AdamOptions){0});
+    for (int step = 0; step < STEPS; step++) {
+        Tensor *losses[FEW];
+        Batch b = batch_of(step, devices, FEW);
+        zero_step(z, b.X, b.y, lr, b.rows, losses);
+    }
+    synchronize_all();
+    for (int i = 0; i < FEW; i++)
+        most = fmax(most, (double)(device_peak_bytes(devices[i]) -
+                                   device_peak_bytes_of(devices[i], MEMORY_KERNELS)));
+    zero_free(z);
+    module_free(net);
+    devices_close();
+    return most;
+}
+
+// Each stage needs less than the one before, and its peak is enough.
+CASE(test_limit) {
+    double before = INFINITY;
+    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+        double needed = needed_by(stage);
+        assert_true(needed < before);
+        devices_limit_memory(needed);
+        assert_true(needed_by(stage) == needed);
+        devices_limit_memory(INFINITY);
+        before = needed;
+    }
+}
+
+static void step_with_less(Stage stage, double limit) {
+    devices_limit_memory(limit);
+    needed_by(stage);
+}
+
+DIES("memory", step_with_less(ZERO_3, needed_by(ZERO_3) - 1))
+DIES("for gradients", step_with_less(STAGE_DDP, needed_by(ZERO_3)))
+DIES("x", {
+    Device *devices[4];
+    open_devices(devices, 4);
+    Module *net = Sequential(Flatten(), Linear(784, 10), Linear(2, 1));
+    initialize(net, 0);
+    zero_new(net, devices, 4, ZERO_3, (AdamOptions){0});
+})
+
+int main(int argc, char *argv[]) {
+    (void)argc;
+    set_program_name(argv[0]);
+    const struct CMUnitTest tests[] = {
+        UNLESS_SIMULATED(expect_deaths),
+        UNLESS_SIMULATED(test_limit),
+        UNLESS_SIMULATED(test_resnet18_is_counted),
+        ON_BOTH(test_lenet),
+        ON_BOTH(test_narrow_resnet),
+        ON_BOTH_UNLESS_SIMULATED(test_resnet18),
+    };
+    choose_allreduce("sharded");
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free_kept();
+    devices_close();
+    return failed;
+}
