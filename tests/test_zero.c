@@ -174,16 +174,16 @@ static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
     return n;
 }
 
-static Memory memory_expected(const Net *kind, Stage stage, int k, int i) {
+static ZeroMemory memory_expected(const Net *kind, Stage stage, int k, int i) {
     size_t all = all_floats(kind), shard = shard_floats(kind, stage, k, i);
     Held h = {0, 0};
     if (stage == ZERO_1) take(&h, (size_t)(k - 1) * shard);
     if (stage == ZERO_3) walk_forward(kind, &h);
     if (stage >= ZERO_2) walk_backward(kind, stage, k, i, &h);
-    return (Memory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
-                    .gradients = sizeof(float) * (stage >= ZERO_2 ? shard : all),
-                    .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all),
-                    .passing = sizeof(float) * h.most};
+    return (ZeroMemory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
+                        .gradients = sizeof(float) * (stage >= ZERO_2 ? shard : all),
+                        .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all),
+                        .passing = sizeof(float) * h.most};
 }
 
 // A reduce-scatter sends what belongs to others, and an all-gather sends to each other device what
@@ -227,7 +227,7 @@ static void check_traffic(const Net *kind, const Zero *z) {
 static void check_memory(const Net *kind, const Zero *z) {
     for (int i = 0; i < z->k; i++) {
         const Device *d = z->devices[i];
-        Memory m = memory_expected(kind, z->stage, z->k, i), said = memory_of(z, i);
+        ZeroMemory m = memory_expected(kind, z->stage, z->k, i), said = zero_memory(z, i);
         uint64_t buffers = buffer_bytes(z->net);
         assert_bytes(z, i, "parameters", device_bytes_of(d, MEMORY_PARAMETERS), m.parameters);
         assert_bytes(z, i, "gradients", device_bytes_of(d, MEMORY_GRADIENTS), m.gradients);
@@ -239,7 +239,7 @@ static void check_memory(const Net *kind, const Zero *z) {
         // What kernels take depends on the kind of device.
         uint64_t kernels = device_peak_bytes_of(d, MEMORY_KERNELS);
         assert_bytes(z, i, "the peak", device_peak_bytes(d) - kernels,
-                     memory_peak(&m) + arena_reserved_bytes(d) + buffers);
+                     zero_peak(&m) + arena_reserved_bytes(d) + buffers);
     }
 }
 

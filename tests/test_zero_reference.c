@@ -4,7 +4,7 @@
 #include "chapters/09_what_each_device_keeps/zero.h"
 #include "ddp_reference.h"
 
-// Of a loss, and of the largest number of a tensor.
+// Of the loss, and of the largest number of a tensor.
 static const double allowed_part = 1e-6;
 
 // What a parameter is now, less what it was at the start: at the places that the file has, and the
@@ -32,14 +32,16 @@ static void check_parameter(const Training *t, const Parameter *p, const float *
           allowed_part * largest * sqrt((double)n));
 }
 
+// Of each rank, as a part of the minibatch's mean loss.
 static void check_losses(const Training *t, int step, Tensor *const losses[], int rows) {
     const SafetensorsEntry *expected = part("%s.%d.losses", t->kind->name, t->k);
+    const float *theirs = expected->values + step * t->k;
+    double mean = 0;
     assert_int_equal(expected->count, STEPS * t->k);
-    for (int i = 0; i < t->k; i++) {
-        double theirs = (double)expected->values[step * t->k + i];
-        check(t, expected->name, (size_t)(step * t->k + i), (double)item(losses[i]) / rows, theirs,
-              allowed_part * theirs);
-    }
+    for (int i = 0; i < t->k; i++) mean += (double)theirs[i];
+    for (int i = 0; i < t->k; i++)
+        check(t, expected->name, (size_t)(step * t->k + i), (double)item(losses[i]) / rows,
+              (double)theirs[i], allowed_part * mean);
 }
 
 static void check_steps(const Training *t, Zero *z, float lr) {

@@ -35,7 +35,7 @@ from torch.nn import functional as F
 from make_ddp import NETS, PLACES, in_processes, start
 from resnet18 import Residual, batch, places, save
 
-ROWS = [6, 6, 6, 6, 5]
+ROWS = [9, 9, 9, 9, 8]
 ADAM = {"lenet": (0.0005, 0.001), "resnet18": (0.0001, 0.001)}   # learning rate, eps
 
 
