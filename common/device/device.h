@@ -150,6 +150,10 @@ void *device_alloc(Device *device, size_t bytes);
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use);
 // Waits for all that uses the memory, then frees it. It must be memory of this device.
 void device_free(Device *device, void *memory);
+// Frees the memory in the order of the device's compute queue, without waiting, as cudaFreeAsync()
+// does: what is enqueued there before may use it, and what is enqueued later may have its bytes. It
+// stops counting now. (If other queues use the memory, the compute queue first waits for them.)
+void device_free_in_order(Device *device, void *memory);
 // Changes the use of the allocation that contains `address` from MEMORY_OTHER to `use`. (Any other
 // use is kept.) Peaks are corrected as if it had been allocated for that use, unless something has
 // since been freed on the device.
