@@ -10,6 +10,8 @@
 #include "cases.h"
 #include "formula.h"
 
+#include <time.h>
+
 enum { MOST = 7, STEPS = 4 };
 static const int ks[] = {1, 2, 3, 4, 7};
 static const float lr = 1e-3f;
@@ -49,6 +51,12 @@ static const Net resnet18_net = {"ResNet-18",
                                   RESIDUAL(256, 256), RESIDUAL_1X1(256, 512), RESIDUAL(512, 512),
                                   5130}};
 
+static size_t all_floats(const Net *kind) {
+    size_t n = 0;
+    for (int u = 0; u < kind->num_units; u++) n += kind->floats[u];
+    return n;
+}
+
 static Module *start_of(const Net *kind) {
     Module *net = kind->make(10);
     fill_network(net);
@@ -81,8 +89,8 @@ static Batch batch_of(int step, Device *const devices[], int k) {
 // ---- what DDP makes of them --------------------------------------------------------------------
 
 typedef struct Trained {
-    size_t n;
     float *params, losses[STEPS][MOST];
+    uint64_t peak; // bytes, of the device that needs most
 } Trained;
 
 static Adam *adam_on(const Module *net, const Device *device) {
@@ -99,7 +107,8 @@ static Trained train_ddp(const Net *kind, Device *const devices[], int k) {
     Module *net = start_of(kind);
     Ddp *ddp = ddp_new(net, devices, k, (DdpOptions){.bucket_bytes = 4096, .keep_buffers = true});
     Adam *adam[MOST];
-    Trained t = {.n = parameter_bytes(net) / sizeof(float)};
+    Trained t = {0};
+    assert_int_equal(parameter_bytes(net), sizeof(float) * all_floats(kind));
     for (int i = 0; i < k; i++) adam[i] = adam_on(net, devices[i]);
     for (int step = 0; step < STEPS; step++) {
         Batch b = batch_of(step, devices, k);
@@ -160,12 +169,6 @@ static void walk_backward(const Net *kind, Stage stage, int k, int i, Held *h) {
     h->now -= reducing;
 }
 
-static size_t all_floats(const Net *kind) {
-    size_t n = 0;
-    for (int u = 0; u < kind->num_units; u++) n += kind->floats[u];
-    return n;
-}
-
 // Its parts of all units.
 static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
     size_t n = 0;
@@ -223,8 +226,10 @@ static void check_traffic(const Net *kind, const Zero *z) {
 }
 
 // Between steps a device has its parts and nothing that was gathered. (Batch norm's running
-// statistics and the moments are MEMORY_OTHER.)
-static void check_memory(const Net *kind, const Zero *z) {
+// statistics and the moments are MEMORY_OTHER.) Returns the peak of the device with the highest
+// one.
+static uint64_t check_memory(const Net *kind, const Zero *z) {
+    uint64_t most = 0;
     for (int i = 0; i < z->k; i++) {
         const Device *d = z->devices[i];
         ZeroMemory m = memory_expected(kind, z->stage, z->k, i), said = zero_memory(z, i);
@@ -237,10 +242,11 @@ static void check_memory(const Net *kind, const Zero *z) {
         assert_bytes(z, i, "the formula, moments", said.moments, m.moments);
         assert_bytes(z, i, "the formula, passing", said.passing, m.passing);
         // What kernels take depends on the kind of device.
-        uint64_t kernels = device_peak_bytes_of(d, MEMORY_KERNELS);
-        assert_bytes(z, i, "the peak", device_peak_bytes(d) - kernels,
-                     zero_peak(&m) + arena_reserved_bytes(d) + buffers);
+        uint64_t peak = device_peak_bytes(d) - device_peak_bytes_of(d, MEMORY_KERNELS);
+        assert_bytes(z, i, "the peak", peak, zero_peak(&m) + arena_reserved_bytes(d) + buffers);
+        if (peak > most) most = peak;
     }
+    return most;
 }
 
 static void check_units(const Net *kind, const Zero *z) {
@@ -253,20 +259,22 @@ static void check_units(const Net *kind, const Zero *z) {
     }
 }
 
-static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k) {
+static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k,
+                           void (*before_step)(Device *const devices[], int k)) {
     Module *net = start_of(kind);
     Zero *z = zero_new(net, devices, k, stage, (AdamOptions){0});
-    Trained t = {.n = parameter_bytes(net) / sizeof(float)};
+    Trained t = {0};
     check_units(kind, z);
     for (int step = 0; step < STEPS; step++) {
         Tensor *losses[MOST];
         Batch b = batch_of(step, devices, k);
+        if (before_step) before_step(devices, k);
         ledger_reset();
         zero_step(z, b.X, b.y, lr, b.rows, losses);
         check_traffic(kind, z);
         for (int i = 0; i < k; i++) t.losses[step][i] = item(losses[i]);
     }
-    check_memory(kind, z);
+    t.peak = check_memory(kind, z);
     t.params = keep_memory(xmalloc(parameter_bytes(net)));
     zero_read(z, t.params);
     zero_free(z);
@@ -282,26 +290,30 @@ static Trained train_stage(const Net *kind, Stage stage, Device *const devices[]
 
 // ---- bits --------------------------------------------------------------------------------------
 
-// The star and the sharded allreduce add in one order.
+static bool same(const float *a, const float *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+static void assert_same(const Net *kind, Stage stage, int k, const Trained *got,
+                        const Trained *expected) {
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < k; i++)
+            if (!same(&got->losses[step][i], &expected->losses[step][i]))
+                fail_msg("%s, %s: step %d: the loss of device %d of %d is %.9g, not %.9g",
+                         kind->title, stage_names[stage], step, i, k, (double)got->losses[step][i],
+                         (double)expected->losses[step][i]);
+    for (size_t p = 0; p < all_floats(kind); p++)
+        if (!same(&got->params[p], &expected->params[p]))
+            fail_msg("%s, %s on %d devices: parameter %zu is %.9g, not %.9g", kind->title,
+                     stage_names[stage], k, p, (double)got->params[p], (double)expected->params[p]);
+}
+
 static void check_bits(void **state, const Net *kind, int k) {
     Device *devices[MOST];
     devices_under_test(state, k, devices);
     Trained expected = train_ddp(kind, devices, k);
-    assert_int_equal(expected.n, all_floats(kind));
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
         devices_under_test(state, k, devices);
-        Trained got = train_stage(kind, stage, devices, k);
-        for (int step = 0; step < STEPS; step++)
-            for (int i = 0; i < k; i++)
-                if (memcmp(&got.losses[step][i], &expected.losses[step][i], sizeof(float)) != 0)
-                    fail_msg("%s, %s: step %d: the loss of device %d of %d is %.9g, not %.9g",
-                             kind->title, stage_names[stage], step, i, k,
-                             (double)got.losses[step][i], (double)expected.losses[step][i]);
-        for (size_t p = 0; p < expected.n; p++)
-            if (memcmp(&got.params[p], &expected.params[p], sizeof(float)) != 0)
-                fail_msg("%s, %s on %d devices: parameter %zu is %.9g, not %.9g", kind->title,
-                         stage_names[stage], k, p, (double)got.params[p],
-                         (double)expected.params[p]);
+        Trained got = train_stage(kind, stage, devices, k, NULL);
+        assert_same(kind, stage, k, &got, &expected);
     }
     free_kept();
 }
@@ -314,69 +326,150 @@ static void test_narrow_resnet(void **state) {
 }
 static void test_resnet18(void **state) { check_bits(state, &resnet18_net, 3); }
 
-// All ks. On devices without values, which count alike.
-CASE(test_resnet18_is_counted) {
-    Device *devices[MOST];
-    for (size_t j = 0; j < COUNT(ks); j++)
-        for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
-            for (int i = 0; i < ks[j]; i++) devices[i] = model_device(i);
-            train_stage(&resnet18_net, stage, devices, ks[j]);
-            free_kept();
+// ---- a limit, and queues that are late ---------------------------------------------------------
+
+static struct timespec a_little = {0, 300000}, longer = {0, 5000000};
+
+static void sleep_so_long(void *duration) { nanosleep(duration, NULL); }
+
+// What is sent arrives late,
+static void be_late(Queue *queue, const Device *to, const void *dst, const Device *from,
+                    size_t bytes) {
+    (void)to, (void)dst, (void)from, (void)bytes;
+    queue_call(queue, sleep_so_long, &a_little);
+}
+
+// and some devices begin a step late.
+static void begin_late(Device *const devices[], int k) {
+    for (int i = 0; i < k; i += 2) queue_call(compute_queue(devices[i]), sleep_so_long, &longer);
+}
+
+// With the memory that a stage needs it computes the same, whatever waits for what.
+static void test_late_queues(void **state) {
+    enum { K = 3 };
+    Device *devices[K];
+    for (int network = 0; network < 2; network++) {
+        const Net *kind = network ? &narrow : &lenet;
+        for (Stage stage = ZERO_1; stage < NUM_STAGES; stage++) {
+            devices_under_test(state, K, devices);
+            Trained expected = train_stage(kind, stage, devices, K, NULL);
+            devices_limit_memory((double)expected.peak);
+            devices_under_test(state, K, devices);
+            watch_copies(be_late);
+            Trained got = train_stage(kind, stage, devices, K, begin_late);
+            watch_copies(NULL);
+            devices_limit_memory(INFINITY);
+            assert_same(kind, stage, K, &got, &expected);
         }
-}
-
-// ---- a limit -----------------------------------------------------------------------------------
-
-enum { FEW = 3 };
-
-static double needed_by(Stage stage) {
-    Device *devices[FEW];
-    double most = 0;
-    open_devices(devices, FEW);
-    Module *net = start_of(&lenet);
-    Zero *z = zero_new(net, devices, FEW, stage, (AdamOptions){0});
-    for (int step = 0; step < STEPS; step++) {
-        Tensor *losses[FEW];
-        Batch b = batch_of(step, devices, FEW);
-        zero_step(z, b.X, b.y, lr, b.rows, losses);
     }
-    synchronize_all();
-    for (int i = 0; i < FEW; i++)
-        most = fmax(most, (double)(device_peak_bytes(devices[i]) -
-                                   device_peak_bytes_of(devices[i], MEMORY_KERNELS)));
-    zero_free(z);
-    module_free(net);
-    devices_close();
-    return most;
+    free_kept();
 }
 
-// Each stage needs less than the one before, and its peak is enough.
+// ---- ResNet-18 on devices without values, which count alike --------------------------------------
+
+static Trained count(const Net *kind, Stage stage, int k) {
+    Device *devices[MOST];
+    for (int i = 0; i < k; i++) devices[i] = model_device(i);
+    Trained t = train_stage(kind, stage, devices, k, NULL);
+    free_kept();
+    return t;
+}
+
+CASE(test_resnet18_is_counted) {
+    for (size_t j = 0; j < COUNT(ks); j++) {
+        uint64_t before = UINT64_MAX;
+        for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+            uint64_t peak = count(&resnet18_net, stage, ks[j]).peak;
+            if (ks[j] >= 4) assert_true(peak < before);
+            before = peak;
+        }
+    }
+}
+
+static void count_with(Stage stage, uint64_t limit) {
+    devices_limit_memory((double)limit);
+    count(&resnet18_net, stage, 4);
+}
+
+// What ZeRO-3 needs is enough for it, and a byte less is not. The others need more.
 CASE(test_limit) {
-    double before = INFINITY;
-    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
-        double needed = needed_by(stage);
-        assert_true(needed < before);
-        devices_limit_memory(needed);
-        assert_true(needed_by(stage) == needed);
-        devices_limit_memory(INFINITY);
-        before = needed;
+    count_with(ZERO_3, count(&resnet18_net, ZERO_3, 4).peak);
+    devices_limit_memory(INFINITY);
+}
+DIES("more --memory", count_with(ZERO_3, count(&resnet18_net, ZERO_3, 4).peak - 1))
+DIES("for parameters", count_with(ZERO_2, count(&resnet18_net, ZERO_3, 4).peak))
+DIES("for gradients", count_with(ZERO_1, count(&resnet18_net, ZERO_3, 4).peak))
+DIES("for tensors", count_with(STAGE_DDP, count(&resnet18_net, ZERO_3, 4).peak))
+
+// ---- mistakes ----------------------------------------------------------------------------------
+
+static Zero *zero_on(Device *devices[], int k, Module *net) {
+    open_devices(devices, k);
+    return zero_new(net, devices, k, ZERO_3, (AdamOptions){0});
+}
+
+DIES("7 devices cannot share the 6 parameters from 1.weight on", {
+    Device *devices[7];
+    Module *net = Sequential(Flatten(), Linear(2, 2));
+    initialize(net, 0);
+    zero_on(devices, 7, net);
+})
+
+typedef enum Mistake {
+    TOO_EARLY,
+    BEFORE_ITS_KERNELS,
+    NOT_FREED,
+    NOT_FREED_AT_THE_END,
+    TWICE,
+    SHORT
+} Mistake;
+
+enum { UNIT = 2 }; // where it is made
+
+// zero3_forward() with a mistake.
+static void forward_with(Zero *z, Mistake mistake, Tensor *Y[]) {
+    unshard(z, 0);
+    for (int u = 0; u < z->num_units; u++) {
+        bool here = u == UNIT;
+        unshard(z, u + 1);
+        if (here && mistake == TWICE) unshard(z, u);
+        if (here && mistake == TOO_EARLY) reshard(z, u);
+        wait_for_parameters(z, u);
+        if (here && mistake == BEFORE_ITS_KERNELS) reshard(z, u);
+        forward_unit(z, u, Y);
+        if (!here || mistake != NOT_FREED) reshard(z, u);
     }
 }
 
-static void step_with_less(Stage stage, double limit) {
-    devices_limit_memory(limit);
-    needed_by(stage);
+// A gradient of the first unit is final, so the third has been freed.
+static void gather_again(Tensor *t, void *z) {
+    (void)t;
+    unshard(z, UNIT);
 }
 
-DIES("memory", step_with_less(ZERO_3, needed_by(ZERO_3) - 1))
-DIES("for gradients", step_with_less(STAGE_DDP, needed_by(ZERO_3)))
-DIES("x", {
-    Device *devices[4];
-    open_devices(devices, 4);
-    Module *net = Sequential(Flatten(), Linear(784, 10), Linear(2, 1));
-    initialize(net, 0);
-    zero_new(net, devices, 4, ZERO_3, (AdamOptions){0});
-})
+static void make_mistake(Mistake mistake) {
+    Device *devices[2];
+    Tensor *losses[2];
+    Zero *z = zero_on(devices, 2, start_of(&narrow));
+    Batch b = batch_of(0, devices, 2);
+    if (mistake == SHORT) z->shards[UNIT][1].own->shape[0]--;
+    if (mistake == SHORT || mistake == NOT_FREED_AT_THE_END) {
+        Tensor *t = parameter_data(find_parameter(z->net, "0.weight"), devices[1]);
+        if (mistake == NOT_FREED_AT_THE_END) when_grad_is_final(t, gather_again, z);
+        zero_step(z, b.X, b.y, lr, b.rows, losses);
+        return;
+    }
+    forward_with(z, mistake, b.X);
+    for (int i = 0; i < 2; i++) losses[i] = sum(cross_entropy(b.X[i], b.y[i]));
+    zero3_backward(z, losses);
+}
+
+DIES("3.conv1.weight is not gathered on cpu:0", make_mistake(TOO_EARLY))
+DIES("3.conv1.weight is not gathered", make_mistake(BEFORE_ITS_KERNELS))
+DIES("3.conv1.weight is gathered already", make_mistake(NOT_FREED))
+DIES("3.conv1.weight is still gathered on cpu:0 at the end", make_mistake(NOT_FREED_AT_THE_END))
+DIES("3.conv1.weight is gathered already", make_mistake(TWICE))
+DIES("part 1 has 599 floats, not 600", make_mistake(SHORT))
 
 int main(int argc, char *argv[]) {
     (void)argc;
@@ -388,6 +481,7 @@ int main(int argc, char *argv[]) {
         ON_BOTH(test_lenet),
         ON_BOTH(test_narrow_resnet),
         ON_BOTH_UNLESS_SIMULATED(test_resnet18),
+        ON_BOTH_UNLESS_SIMULATED(test_late_queues),
     };
     choose_allreduce("sharded");
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
