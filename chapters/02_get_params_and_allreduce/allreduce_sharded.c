@@ -77,7 +77,9 @@ static void wait_for_readers(Tensor *const data[], int k) {
 // Part j of data[j] without memory of its own.
 static Tensor part_of(const Tensor *data, int k, int j) {
     Range part = equal_range(numel(data), k, j);
-    return (Tensor){.data = part_data(data, part), .ndim = 1, .shape = {(int)part.count},
+    return (Tensor){.data = part_data(data, part),
+                    .ndim = 1,
+                    .shape = {(int)part.count},
                     .device = data->device};
 }
 

@@ -16,13 +16,23 @@ static size_t received_by(const Zero *z, int u, int i) {
     return u < z->num_units ? (size_t)(z->k - 1) * (size_t)own_part(z, u, i).count : 0;
 }
 
+// With DDP, what arrives in each allreduce stays until the step ends (allreduce.h).
+static size_t received_by_ddp(const Ddp *ddp, int i) {
+    size_t floats = 0;
+    for (int b = 0; b < ddp->buckets.n; b++) {
+        Range part = equal_range((long)ddp->buckets.floats[b], ddp->k, i);
+        floats += (size_t)(ddp->k - 1) * (size_t)part.count;
+    }
+    return floats;
+}
+
 // ## Memory
 
 // The most that passes through device i at a time, at unit u.
 static size_t passing_at(const Zero *z, int u, int i) {
     size_t unit = floats_of(z, u), received = received_by(z, u, i);
     size_t reducing = floats_of(z, u + 1) + received_by(z, u + 1, i);
-    if (z->stage == STAGE_DDP) return 0;
+    if (z->stage == STAGE_DDP) return received_by_ddp(z->ddp, i);
     if (z->stage == ZERO_1) return received;
     if (z->stage == ZERO_2) return unit + (reducing > received ? reducing : received);
     size_t before = floats_of(z, u - 1), after = floats_of(z, u + 1);
@@ -40,9 +50,9 @@ ZeroMemory zero_memory(const Zero *z, int i) {
         if (here > passing) passing = here;
     }
     return (ZeroMemory){.parameters = sizeof(float) * (z->stage < ZERO_3 ? all : own),
-                    .gradients = sizeof(float) * (z->stage < ZERO_2 ? all : own),
-                    .moments = 2 * sizeof(float) * (z->stage < ZERO_1 ? all : own),
-                    .passing = sizeof(float) * passing};
+                        .gradients = sizeof(float) * (z->stage < ZERO_2 ? all : own),
+                        .moments = 2 * sizeof(float) * own,
+                        .passing = sizeof(float) * passing};
 }
 
 size_t zero_peak(const ZeroMemory *m) {

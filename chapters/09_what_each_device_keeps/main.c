@@ -1,53 +1,38 @@
 // main.c: the story of chapter 9. README.md says how to run it and what to read.
 #include "common/book.h"
-#include "chapters/03_split_batch/split_batch.h"
-#include "chapters/06_data_parallel_and_ddp/networks.h"
-#include "zero.h"
+#include "behind/behind.h"
+
+// ## The program
+
+enum { IMAGES = 32 }; // of each device in the modelled parts
+
+static const char stage_choices[] = "all|ddp|zero-1|zero-2|zero-3";
+
+static void tell(int k, Dataset *data, int batch_size, uint64_t seed, double limit) {
+    ZeroRun one = train(STAGE_DDP, 1, data, batch_size / k, seed), of[NUM_STAGES];
+    print_where_memory_goes(&one);
+    for (Stage s = 0; s < NUM_STAGES; s++) of[s] = train(s, k, data, batch_size, seed);
+    print_stages((const ZeroRun *const[]){&of[0], &of[1], &of[2], &of[3]}, 4, &of[0]);
+    double before = devices_limit_memory(limit);
+    ZeroRun limited = train(ZERO_3, k, data, batch_size, seed);
+    devices_limit_memory(before);
+    print_losses(&of[STAGE_DDP], &limited, limit);
+    print_machines(IMAGES);
+    zero_run_free(&one);
+    zero_run_free(&limited);
+    for (Stage s = 0; s < NUM_STAGES; s++) zero_run_free(&of[s]);
+}
 
 int main(int argc, char *argv[]) {
-    Flags flags = book_begin(argc, argv, "What each device keeps.", "devices seed batch-size train-size allreduce data", default_flags);
+    Flags defaults = default_flags;
+    defaults.batch_size = 16;
+    defaults.machine = "rtx4090-pcie";
+    Flags flags = book_begin(argc, argv, "Trains with ZeRO: each device keeps a part of the state.",
+                             "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
-    int ks[] = {1, 2, 3, 4, 7};
+    int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
-    for (int net = 0; net < 2; net++)
-        for (int c = 0; c < 5; c++) {
-            int k = ks[c];
-            float *values[NUM_STAGES];
-            size_t n = 0;
-            for (Stage stage = 0; stage < NUM_STAGES; stage++) {
-                Device *devices[MAX_DEVICES];
-                Tensor *X, *y, *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
-                float loss[MAX_DEVICES];
-                open_devices(devices, k);
-                Module *m = networks[net].make(10);
-                initialize(m, 1);
-                Zero *z = zero_new(m, devices, k, stage, (AdamOptions){0});
-                DataIter *batches = data_iter_new(data, 2 * k + 1, true, 1);
-                data_iter_start(batches, 0);
-                double sum_of_losses = 0;
-                for (int s = 0; s < 3 && data_iter_next(batches, &X, &y); s++) {
-                    for (int i = 0; i < k; i++) begin_step(devices[i]);
-                    split_batch(X, y, devices, k, X_shards, y_shards);
-                    ledger_reset();
-                    zero_step(z, X_shards, y_shards, 1e-3f, 2 * k + 1, losses);
-                    items(losses, k, loss);
-                    for (int i = 0; i < k; i++) sum_of_losses += loss[i];
-                }
-                uint64_t sent = 0;
-                for (int j = 1; j < k; j++) sent += ledger_bytes(devices[0], devices[j]);
-                n = parameter_bytes(m) / 4;
-                values[stage] = xmalloc(n * 4);
-                zero_read(z, values[stage]);
-                ZeroMemory f = zero_memory(z, 0);
-                printf("%s k=%d %s loss %.9g %s sent %zu formula %zu; peak %zu formula %zu\n", networks[net].name, k, stage_names[stage],
-                       sum_of_losses, memcmp(values[0], values[stage], n * 4) ? "DIFFERENT" : "equal", (size_t)sent,
-                       zero_bytes(z, 0).sent, (size_t)(device_peak_bytes(devices[0]) - arena_reserved_bytes(devices[0])), zero_peak(&f) + buffer_bytes(m));
-                data_iter_free(batches);
-                zero_free(z);
-                module_free(m);
-                devices_close();
-            }
-            for (int s = 0; s < NUM_STAGES; s++) free(values[s]);
-        }
+    tell(k, data, flags.batch_size, flags.seed, 140e6);
+    dataset_free(data);
     return book_end();
 }

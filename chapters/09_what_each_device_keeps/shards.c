@@ -29,7 +29,8 @@ void make_units(Zero *z) {
     for (int p = 0; p < num_parts; p++) {
         Part *part = &z->parts[p];
         if (begins_a_unit(z, part))
-            z->units[z->num_units++] = (Unit){.parts = part, .first_param = part->first, .first = first};
+            z->units[z->num_units++] =
+                (Unit){.parts = part, .first_param = part->first, .first = first};
         Unit *unit = &z->units[z->num_units - 1];
         unit->num_parts++;
         unit->num_params += part->num;
@@ -45,7 +46,9 @@ const char *unit_name(const Zero *z, int u) {
 // ## Shards
 
 Range own_part(const Zero *z, int u, int i) {
-    return equal_range((long)z->units[u].floats, z->k, i);
+    long floats = (long)z->units[u].floats;
+    if (z->stage == STAGE_DDP) return (Range){0, floats}; // each device updates all
+    return equal_range(floats, z->k, i);
 }
 
 Tensor *floats_on(Device *device, size_t n, MemoryUse use) {
@@ -64,6 +67,12 @@ static void make_shard(Zero *z, int u, int i) {
     Range part = own_part(z, u, i);
     size_t all = z->units[u].floats, own = (size_t)part.count;
     Device *device = z->devices[i];
+    if (z->ddp) {
+        FlatParameters flat = flat_parameters(z->net, device);
+        s->own = slice(flat.data, part);
+        attach_grad_at(s->own, flat.grad, 0);
+        return;
+    }
     if (z->stage < ZERO_3) s->full = floats_on(device, all, MEMORY_PARAMETERS);
     if (z->stage < ZERO_2) s->full_grad = floats_on(device, all, MEMORY_GRADIENTS);
     s->own = s->full ? slice(s->full, part) : floats_on(device, own, MEMORY_PARAMETERS);
@@ -114,6 +123,7 @@ void make_shards(Zero *z) {
         z->shards[u] = xcalloc((size_t)z->k, sizeof **z->shards);
         for (int i = 0; i < z->k; i++) {
             make_shard(z, u, i);
+            if (z->ddp) continue;
             fill_shard(z, u, i);
             point_to(z, u, i);
         }

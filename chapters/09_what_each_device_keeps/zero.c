@@ -4,21 +4,15 @@
 #include "common/base/error.h"
 #include "common/device/trace.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const stage_names[NUM_STAGES] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
 
-// Adam updates what the device keeps: with DDP all parameters, else its parts.
 static Adam *adam_of(const Zero *z, int i, AdamOptions options) {
-    Parameters all = parameters_of(z->net);
-    Tensor **own = xmalloc(sizeof *own * (size_t)(all.n + z->num_units));
-    int n = 0;
-    for (int p = 0; z->ddp && p < all.n; p++)
-        if (all.list[p]->trained) own[n++] = parameter_data(all.list[p], z->devices[i]);
-    for (int u = 0; !z->ddp && u < z->num_units; u++) own[n++] = z->shards[u][i].own;
-    Adam *adam = adam_new(own, n, options);
+    Tensor **own = xmalloc(sizeof *own * (size_t)z->num_units);
+    for (int u = 0; u < z->num_units; u++) own[u] = z->shards[u][i].own;
+    Adam *adam = adam_new(own, z->num_units, options);
     free(own);
     return adam;
 }
@@ -34,10 +28,9 @@ Zero *zero_new(Module *net, Device *const devices[], int k, Stage stage, AdamOpt
     make_units(z);
     if (stage == STAGE_DDP)
         z->ddp = ddp_new(net, devices, k, (DdpOptions){.keep_buffers = true});
-    else {
+    else
         for (int i = 0; i < k; i++) place_without_memory(net, devices[i]);
-        make_shards(z);
-    }
+    make_shards(z);
     for (int i = 0; i < k; i++) z->adam[i] = adam_of(z, i, options);
     return z;
 }
@@ -45,10 +38,8 @@ Zero *zero_new(Module *net, Device *const devices[], int k, Stage stage, AdamOpt
 void zero_free(Zero *z) {
     synchronize_all();
     for (int i = 0; i < z->k; i++) adam_free(z->adam[i]);
-    if (z->ddp)
-        ddp_free(z->ddp);
-    else
-        free_shards(z);
+    free_shards(z);
+    if (z->ddp) ddp_free(z->ddp);
     free(z->adam);
     free(z->units);
     free(z->parts);
@@ -72,27 +63,14 @@ void free_in_order(Tensor **t) {
 
 void forward_unit(Zero *z, int u, Tensor *Y[]) {
     Unit *unit = &z->units[u];
+    trace_label("forward");
     unit->tape_begin = tape_length(z->devices[0]);
     for (int p = 0; p < unit->num_parts; p++) forward_part(&unit->parts[p], Y, z->k);
-}
-
-void begin_exchange(const Zero *z, const char *what, int u) {
-    char label[32];
-    (void)z;
-    snprintf(label, sizeof label, "%s %d", what, u);
-    trace_label(label);
-    communicate_begin();
-}
-
-void end_exchange(const char *next) {
-    communicate_end();
-    trace_label(next);
 }
 
 // ## A step
 
 static void forward_pass(Zero *z, Tensor *const X[], Tensor *Y[]) {
-    trace_label("forward");
     if (z->ddp) {
         ddp_forward(z->ddp, X, Y);
         return;
@@ -142,8 +120,7 @@ void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], floa
 }
 
 void zero_read(const Zero *z, float *values) {
-    if (z->ddp) tensor_read(flat_parameters(z->net, z->devices[0]).data, values);
-    for (int u = 0; !z->ddp && u < z->num_units; u++)
+    for (int u = 0; u < z->num_units; u++)
         for (int i = 0; i < z->k; i++)
             tensor_read(z->shards[u][i].own,
                         values + z->units[u].first + (size_t)own_part(z, u, i).first);

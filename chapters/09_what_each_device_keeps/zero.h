@@ -14,9 +14,9 @@ typedef enum Stage { STAGE_DDP, ZERO_1, ZERO_2, ZERO_3, NUM_STAGES } Stage;
 extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
 
 // Neighbouring modules whose parameters are gathered together, and whose gradients are reduced
-// together. Its parameters are one slice of FlatParameters (nn.h). In ZeRO-2 and 3 each module with
-// parameters is a unit, together with the modules without parameters that follow it. In DDP and
-// ZeRO-1 the whole network is one unit.
+// together. Its parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
+// module with parameters is a unit, together with the modules without parameters that follow it.
+// With DDP and ZeRO-1, the whole network is one unit.
 typedef struct Unit {
     Part *parts; // num_parts modules
     int num_parts;
@@ -27,11 +27,10 @@ typedef struct Unit {
 
 // What a device keeps and borrows of a unit.
 typedef struct Shard {
-    Tensor *own;       // its part of the parameters: equal_range(floats, k, i) of the unit;
-                       // own->grad: the sum of this part of the gradients
-    Tensor *full;      // all parameters of the unit, }
-    Tensor *full_grad; // all its gradients,          } NULL while the device does not have them
-    Tensor *received;  // other devices' gradients,   }
+    Tensor *own;       // the parameters that it updates, own_part(); own->grad: their gradients
+    Tensor *full;      // all parameters of the unit. Like the next two,
+    Tensor *full_grad; // all its gradients,            NULL while the device has none;
+    Tensor *received;  // other devices' gradients.     with DDP they are chapter 6's
     Event gathered;    // `full` is complete
     Event reduced;     // own->grad is complete, and other devices have read full_grad
 } Shard;
@@ -73,7 +72,7 @@ void zero_read(const Zero *z, float *values);
 Range own_part(const Zero *z, int u, int i);
 void own_parameters(const Zero *z, int u, Tensor *own[]);
 void own_gradients(const Zero *z, int u, Tensor *own[]);
-// For zero_new() and zero_free().
+// For zero_new() and zero_free(). The network is on the devices.
 void make_units(Zero *z);
 void make_shards(Zero *z);
 void free_shards(Zero *z);
@@ -90,10 +89,6 @@ void forward_unit(Zero *z, int u, Tensor *Y[]);
 Tensor *room_to_receive(const Zero *z, int u, int j);
 // Frees a tensor when the device's compute queue comes to this point, and sets it to NULL.
 void free_in_order(Tensor **t);
-// Everything enqueued between these two calls goes into the communication queues. (For traces:
-// what is exchanged, and what comes next.)
-void begin_exchange(const Zero *z, const char *what, int u);
-void end_exchange(const char *next);
 
 // ---- the stages ----------------------------------------------------------------------------------
 
@@ -120,12 +115,12 @@ void zero3_backward(Zero *z, Tensor *const losses[]);
 
 // ---- formulas.c ----------------------------------------------------------------------------------
 
-// Bytes on one device. No activations, running statistics, minibatches: these are the same in all
-// stages.
+// Bytes on one device, without activations, running statistics and minibatches, which are the same
+// in all stages.
 typedef struct ZeroMemory {
-    size_t parameters, gradients, moments; // kept
-    size_t passing; // at most at a time: gathered parameters, gradients before they are reduced, and
-                    // other devices' gradients
+    size_t parameters, gradients, moments; // kept from step to step
+    size_t passing; // the most at a time of gathered parameters, of gradients before they are
+                    // reduced, and of other devices' gradients
 } ZeroMemory;
 ZeroMemory zero_memory(const Zero *z, int i);
 size_t zero_peak(const ZeroMemory *m); // their sum

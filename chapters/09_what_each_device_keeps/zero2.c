@@ -5,6 +5,7 @@
 #include "common/device/trace.h"
 
 void allocate_gradients(Zero *z, int u) {
+    trace_label("backward");
     for (int i = 0; i < z->k; i++) {
         Shard *s = &z->shards[u][i];
         s->full_grad = floats_on(z->devices[i], z->units[u].floats, MEMORY_GRADIENTS);
@@ -22,10 +23,12 @@ void reduce_gradients(Zero *z, int u) {
         received[i] = s->received = room_to_receive(z, u, i);
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // they are final
     }
-    begin_exchange(z, "reduce-scatter", u);
+    trace_label("reduce-scatter");
+    communicate_begin();
     reduce_scatter(sums, grads, received, z->k);
-    end_exchange("backward");
-    for (int i = 0; i < z->k; i++) z->shards[u][i].reduced = queue_record(comm_queue(z->devices[i]));
+    communicate_end();
+    for (int i = 0; i < z->k; i++)
+        z->shards[u][i].reduced = queue_record(comm_queue(z->devices[i]));
 }
 
 void finish_reducing(Zero *z, int u) {

@@ -13,16 +13,19 @@ void unshard(Zero *z, int u) {
     own_parameters(z, u, own);
     for (int i = 0; i < z->k; i++) {
         Shard *s = &z->shards[u][i];
-        if (s->full) die("unshard() a unit once, and reshard() it before the next time",
-                         "the unit of %s is gathered already", unit_name(z, u));
+        if (s->full)
+            die("unshard() a unit once, and reshard() it before the next time",
+                "the unit of %s is gathered already", unit_name(z, u));
         full[i] = s->full = floats_on(z->devices[i], z->units[u].floats, MEMORY_PARAMETERS);
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // there is room now
         point_to(z, u, i);
     }
-    begin_exchange(z, "all-gather", u);
+    trace_label("all-gather");
+    communicate_begin();
     all_gather(full, own, z->k);
-    end_exchange("compute");
-    for (int i = 0; i < z->k; i++) z->shards[u][i].gathered = queue_record(comm_queue(z->devices[i]));
+    communicate_end();
+    for (int i = 0; i < z->k; i++)
+        z->shards[u][i].gathered = queue_record(comm_queue(z->devices[i]));
 }
 
 static void check_gathered(const Zero *z, int u, int i) {

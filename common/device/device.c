@@ -321,12 +321,12 @@ void devices_close(void) {
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Device *device = system_.devices[id];
         if (!device) continue;
+        while (device->num_freed > 0) free_first(device);
+        free(device->freed);
         for (int q = 0; q < QUEUES; q++) {
             if (device->queues[q]) device->backend->close(device->queues[q]);
             free(device->queues[q]);
         }
-        while (device->num_freed > 0) free_first(device);
-        free(device->freed);
         system_.frees += device->scratch_frees;
         memory_forget_all(device);
         free(device);

@@ -165,6 +165,8 @@ uint64_t device_peak_bytes(const Device *device);
 // Those for one use. Each use has a peak of its own, at a time of its own.
 uint64_t device_bytes_of(const Device *device, MemoryUse use);
 uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
+// From now on peaks are those since now. torch.cuda.reset_peak_memory_stats
+void device_reset_peaks(Device *device);
 
 // Limits each device to this many bytes (INFINITY, the default: no limit). MEMORY_KERNELS do not
 // count, so that whether a program fits does not depend on the kind of device. A model device is
