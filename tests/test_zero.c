@@ -133,42 +133,6 @@ static size_t own_floats(size_t n, int k, int i) {
     return n / (size_t)k + ((size_t)i < n % (size_t)k);
 }
 
-// What a device holds beside its own parts: now, and at most.
-typedef struct Held {
-    size_t now, most;
-} Held;
-static void take(Held *h, size_t floats) {
-    h->now += floats;
-    if (h->now > h->most) h->most = h->now;
-}
-
-// From forward's first unit to the last, ZeRO-3 gathers one, and the next one while it computes.
-static void walk_forward(const Net *kind, Held *h) {
-    take(h, kind->floats[0]);
-    for (int u = 0; u < kind->num_units; u++) {
-        if (u + 1 < kind->num_units) take(h, kind->floats[u + 1]);
-        h->now -= kind->floats[u];
-    }
-}
-
-// A unit's gradients are summed, in memory for what the others send, while backward computes those
-// of the unit before it. ZeRO-3 also has the parameters of both.
-static void walk_backward(const Net *kind, Stage stage, int k, int i, Held *h) {
-    const size_t *floats = kind->floats;
-    size_t reducing = 0;
-    if (stage == ZERO_3) take(h, floats[kind->num_units - 1]);
-    for (int u = kind->num_units - 1; u >= 0; u--) {
-        size_t received = (size_t)(k - 1) * own_floats(floats[u], k, i);
-        if (stage == ZERO_3 && u > 0) take(h, floats[u - 1]);
-        take(h, floats[u]);
-        if (stage == ZERO_3) h->now -= floats[u];
-        h->now -= reducing;
-        take(h, received);
-        reducing = floats[u] + received;
-    }
-    h->now -= reducing;
-}
-
 // Its parts of all units.
 static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
     size_t n = 0;
@@ -177,26 +141,12 @@ static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
     return n;
 }
 
-// With DDP, what each bucket's allreduce receives stays in the arena until the step ends.
-static size_t received_with_ddp(const Ddp *ddp, int i) {
-    size_t floats = 0;
-    for (int b = 0; b < ddp->buckets.n; b++)
-        floats += (size_t)(ddp->k - 1) * own_floats(ddp->buckets.floats[b], ddp->k, i);
-    return floats;
-}
-
-static ZeroMemory memory_expected(const Net *kind, const Zero *z, int i) {
-    Stage stage = z->stage;
-    size_t all = all_floats(kind), shard = shard_floats(kind, stage, z->k, i);
-    Held h = {0, 0};
-    if (stage == STAGE_DDP) take(&h, received_with_ddp(z->ddp, i));
-    if (stage == ZERO_1) take(&h, (size_t)(z->k - 1) * shard);
-    if (stage == ZERO_3) walk_forward(kind, &h);
-    if (stage >= ZERO_2) walk_backward(kind, stage, z->k, i, &h);
+// What is kept. (What passes through is in the peak, which is measured.)
+static ZeroMemory memory_expected(const Net *kind, Stage stage, int k, int i) {
+    size_t all = all_floats(kind), shard = shard_floats(kind, stage, k, i);
     return (ZeroMemory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
                         .gradients = sizeof(float) * (stage >= ZERO_2 ? shard : all),
-                        .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all),
-                        .passing = sizeof(float) * h.most};
+                        .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all)};
 }
 
 // A reduce-scatter sends what belongs to others, and an all-gather sends to each other device what
@@ -235,24 +185,21 @@ static void check_traffic(const Net *kind, const Zero *z) {
     }
 }
 
-// Between steps a device has its parts and nothing that was gathered. (Batch norm's running
-// statistics and the moments are MEMORY_OTHER.) Returns the peak of the device with the highest
-// one.
+// Between steps a device has its parts, and nothing that was gathered. (Batch norm's running
+// statistics and the moments are MEMORY_OTHER.) Returns the highest peak of a device.
 static uint64_t check_memory(const Net *kind, const Zero *z) {
-    uint64_t most = 0;
+    uint64_t buffers = buffer_bytes(z->net), most = 0;
     for (int i = 0; i < z->k; i++) {
         const Device *d = z->devices[i];
-        ZeroMemory m = memory_expected(kind, z, i), said = zero_memory(z, i);
-        uint64_t buffers = buffer_bytes(z->net);
+        ZeroMemory kept = memory_expected(kind, z->stage, z->k, i), m = zero_memory(z, i);
+        assert_bytes(z, i, "the formula, parameters", m.parameters, kept.parameters);
+        assert_bytes(z, i, "the formula, gradients", m.gradients, kept.gradients);
+        assert_bytes(z, i, "the formula, moments", m.moments, kept.moments);
         assert_bytes(z, i, "parameters", device_bytes_of(d, MEMORY_PARAMETERS), m.parameters);
         assert_bytes(z, i, "gradients", device_bytes_of(d, MEMORY_GRADIENTS), m.gradients);
         assert_bytes(z, i, "moments", device_bytes_of(d, MEMORY_OTHER), m.moments + buffers);
-        assert_bytes(z, i, "the formula, parameters", said.parameters, m.parameters);
-        assert_bytes(z, i, "the formula, gradients", said.gradients, m.gradients);
-        assert_bytes(z, i, "the formula, moments", said.moments, m.moments);
-        assert_bytes(z, i, "the formula, passing", said.passing, m.passing);
         uint64_t expected = zero_peak(&m) + arena_reserved_bytes(d) + buffers;
-        if (z->ddp) expected -= m.passing; // it is in the arena
+        if (z->ddp) expected -= m.passing; // this is in the arena
         // What kernels take depends on the kind of device.
         uint64_t peak = device_peak_bytes(d) - device_peak_bytes_of(d, MEMORY_KERNELS);
         assert_bytes(z, i, "the peak", peak, expected);
