@@ -29,7 +29,7 @@ static size_t received_by_ddp(const Ddp *ddp, int i) {
 // ## Memory
 
 // The most that passes through device i at a time, at unit u.
-static size_t passing_at(const Zero *z, int u, int i) {
+static size_t temporary_at(const Zero *z, int u, int i) {
     size_t unit = floats_of(z, u), received = received_by(z, u, i);
     size_t reducing = floats_of(z, u + 1) + received_by(z, u + 1, i);
     if (z->stage == STAGE_DDP) return received_by_ddp(z->ddp, i);
@@ -43,20 +43,20 @@ static size_t passing_at(const Zero *z, int u, int i) {
 }
 
 ZeroMemory zero_memory(const Zero *z, int i) {
-    size_t all = 0, own = own_floats(z, i), passing = 0;
+    size_t all = 0, own = own_floats(z, i), temporary = 0;
     for (int u = 0; u < z->num_units; u++) {
         all += z->units[u].floats;
-        size_t here = passing_at(z, u, i);
-        if (here > passing) passing = here;
+        size_t here = temporary_at(z, u, i);
+        if (here > temporary) temporary = here;
     }
     return (ZeroMemory){.parameters = sizeof(float) * (z->stage < ZERO_3 ? all : own),
                         .gradients = sizeof(float) * (z->stage < ZERO_2 ? all : own),
                         .moments = 2 * sizeof(float) * own,
-                        .passing = sizeof(float) * passing};
+                        .temporary = sizeof(float) * temporary};
 }
 
 size_t zero_peak(const ZeroMemory *m) {
-    return m->parameters + m->gradients + m->moments + m->passing;
+    return m->parameters + m->gradients + m->moments + m->temporary;
 }
 
 // ## Bytes

@@ -119,8 +119,8 @@ void zero3_backward(Zero *z, Tensor *const losses[]);
 // in all stages.
 typedef struct ZeroMemory {
     size_t parameters, gradients, moments; // kept from step to step
-    size_t passing; // the most at a time of gathered parameters, of gradients before they are
-                    // reduced, and of other devices' gradients
+    size_t temporary; // the most at a time of gathered parameters, of gradients before they are
+                      // reduced, and of other devices' gradients
 } ZeroMemory;
 ZeroMemory zero_memory(const Zero *z, int i);
 size_t zero_peak(const ZeroMemory *m); // their sum

@@ -23,7 +23,7 @@ void reduce_gradients(Zero *z, int u) {
         received[i] = s->received = room_to_receive(z, u, i);
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // they are final
     }
-    trace_label("reduce-scatter");
+    trace_label("exchange gradients");
     communicate_begin();
     reduce_scatter(sums, grads, received, z->k);
     communicate_end();
@@ -55,6 +55,7 @@ void zero2_backward(Zero *z, Tensor *const losses[]) {
 
 // Each device has updated its own part of the parameters. All need all parts.
 void gather_updated(Zero *z) {
+    trace_label("exchange parameters");
     for (int u = 0; u < z->num_units; u++) {
         Tensor *params[MAX_DEVICES], *own[MAX_DEVICES];
         own_parameters(z, u, own);

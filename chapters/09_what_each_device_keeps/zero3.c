@@ -20,7 +20,7 @@ void unshard(Zero *z, int u) {
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // there is room now
         point_to(z, u, i);
     }
-    trace_label("all-gather");
+    trace_label("exchange parameters");
     communicate_begin();
     all_gather(full, own, z->k);
     communicate_end();

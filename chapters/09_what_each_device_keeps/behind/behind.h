@@ -4,6 +4,7 @@
 #define CHAPTER_09_BEHIND_H
 
 #include "common/data/fashion_mnist.h"
+#include "common/device/trace.h"
 #include "common/model/machine.h"
 #include "../zero.h"
 
@@ -20,7 +21,9 @@ typedef struct ZeroRun {
     // activations; the most that was allocated at a time; and what it sends in a step.
     ZeroMemory memory;
     size_t activations, peak, sent;
-    double seconds; // of a step on the modelled machine; NAN if it was computed
+    double seconds;   // of a step on the modelled machine; NAN if it was computed
+    TraceSpan *spans; // num_spans pieces of work in that step, if it was traced
+    int num_spans;
 } ZeroRun;
 
 // Trains NUM_STEPS steps on devices 0 to k-1, with the same initial values and the same minibatches
@@ -28,22 +31,27 @@ typedef struct ZeroRun {
 // zero_run_free().
 ZeroRun train(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed);
 // The second step on devices without values, and how long it takes on the machine (NULL: NAN).
-ZeroRun model(Stage stage, int k, int rows, const Machine *machine);
+ZeroRun model(Stage stage, int k, int rows, const Machine *machine, bool traced);
 void zero_run_free(ZeroRun *t);
 // The number of parameters that differ in any bit; NAN without values.
 double num_different(const ZeroRun *a, const ZeroRun *b);
 
-// tables.c: one device: where the memory goes, counted and by the formula.
-void print_where_memory_goes(const ZeroRun *t);
-// A row for each of n trainings. Parameters are compared with those of `ddp`.
-void print_stages(const ZeroRun *const trainings[], int n, const ZeroRun *ddp);
-// The losses of two trainings, step by step, the second one with a limit (in bytes).
+// tables.c: of one device, where the memory goes, counted and by the formula.
+void print_one_device(const ZeroRun *run);
+// What a device keeps and sends: runs[] are the stages from STAGE_DDP on. `differ` is the number of
+// parameters that differ from DDP's after all steps.
+void print_zero1(const ZeroRun runs[]);
+void print_zero2(const ZeroRun runs[]);
+void print_zero3(const ZeroRun runs[]);
+void print_one_run(const ZeroRun *run); // the same of one stage alone, and its losses
+// The losses of two runs, step by step, the second one with a limit (in bytes).
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
 // All stages on eight devices of a machine with fast links, and on one with slow links. Returns how
 // many times as long as DDP's a step of ZeRO-3 is over the slow ones; NAN with --machine none.
 double print_machines(int rows);
 
-// timeline.c: a step of ZeRO-3 as a picture, book_timeline("_modelled.png").
+// timeline.c: a step of ZeRO-3, the two queues of device 0, as a picture,
+// book_timeline("_modelled.png"). Nothing with --machine none.
 void draw_step(int k, int rows);
 
 #endif

@@ -36,17 +36,17 @@ static void step(Running *r, const Tensor *X, const Tensor *y, Tensor *losses[])
     modelled_clock_use_ranks(false);
 }
 
-// DDP's allreduce takes from the arena what it receives. Here it counts as passing through.
+// DDP's allreduce takes from the arena what it receives. Here it counts as temporary through.
 static void count_memory(Running *r) {
     const Device *device = r->devices[0];
     ZeroMemory formula = zero_memory(r->z, 0), *m = &r->t->memory;
     size_t arena = arena_reserved_bytes(device), buffers = buffer_bytes(r->net);
-    if (r->t->stage == STAGE_DDP) arena -= formula.passing;
+    if (r->t->stage == STAGE_DDP) arena -= formula.temporary;
     m->parameters = device_bytes_of(device, MEMORY_PARAMETERS);
     m->gradients = device_bytes_of(device, MEMORY_GRADIENTS);
     m->moments = device_bytes_of(device, MEMORY_OTHER) - buffers;
     r->t->peak = device_peak_bytes(device) - device_bytes_of(device, MEMORY_KERNELS);
-    m->passing = r->t->peak - arena - buffers - m->parameters - m->gradients - m->moments;
+    m->temporary = r->t->peak - arena - buffers - m->parameters - m->gradients - m->moments;
     r->t->activations = arena;
     CHECK(memcmp(m, &formula, sizeof formula) == 0, "a device holds the bytes of the formulas");
 }
@@ -103,22 +103,34 @@ ZeroRun train(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) 
     return t;
 }
 
-ZeroRun model(Stage stage, int k, int rows, const Machine *machine) {
+static void traced_step(Running *r, const Tensor *X, const Tensor *y, Tensor *losses[]) {
+    int none;
+    trace_begin_models();
+    step(r, X, y, losses);
+    free(trace_end(&none)); // nothing was computed
+    r->t->spans = trace_modelled(&r->t->num_spans);
+}
+
+ZeroRun model(Stage stage, int k, int rows, const Machine *machine, bool traced) {
     ZeroRun t = {.stage = stage, .k = k};
-    ModelledRun run = {.machine = machine, .k = k, .warm_up = 1};
+    ModelledRun run = {.machine = machine, .k = k, .warm_up = 1, .traced = traced};
     const Tensor X = {.ndim = 4, .shape = {k * rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {k * rows}, .device = host()};
     Tensor *losses[MAX_DEVICES];
     modelled_begin(&run);
     Running r = begin_run(&t, run.devices, 0);
-    while (modelled_run(&run)) step(&r, &X, &y, losses);
+    for (int s = 0; modelled_run(&run); s++)
+        (traced && s == run.warm_up ? traced_step : step)(&r, &X, &y, losses);
     t.seconds = machine ? run.seconds : NAN;
     end_run(&r);
     modelled_end(&run);
     return t;
 }
 
-void zero_run_free(ZeroRun *t) { free(t->values); }
+void zero_run_free(ZeroRun *t) {
+    free(t->values);
+    free(t->spans);
+}
 
 double num_different(const ZeroRun *a, const ZeroRun *b) {
     if (!a->values || !b->values) return NAN;
