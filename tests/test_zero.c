@@ -191,15 +191,15 @@ static uint64_t check_memory(const Net *kind, const Zero *z) {
     uint64_t buffers = buffer_bytes(z->net), most = 0;
     for (int i = 0; i < z->k; i++) {
         const Device *d = z->devices[i];
-        ZeroMemory kept = memory_expected(kind, z->stage, z->k, i), m = zero_memory(z, i);
-        assert_bytes(z, i, "the formula, parameters", m.parameters, kept.parameters);
-        assert_bytes(z, i, "the formula, gradients", m.gradients, kept.gradients);
-        assert_bytes(z, i, "the formula, moments", m.moments, kept.moments);
+        ZeroMemory own = memory_expected(kind, z->stage, z->k, i), m = zero_memory(z, i);
+        assert_bytes(z, i, "the formula, parameters", m.parameters, own.parameters);
+        assert_bytes(z, i, "the formula, gradients", m.gradients, own.gradients);
+        assert_bytes(z, i, "the formula, moments", m.moments, own.moments);
         assert_bytes(z, i, "parameters", device_bytes_of(d, MEMORY_PARAMETERS), m.parameters);
         assert_bytes(z, i, "gradients", device_bytes_of(d, MEMORY_GRADIENTS), m.gradients);
         assert_bytes(z, i, "moments", device_bytes_of(d, MEMORY_OTHER), m.moments + buffers);
         uint64_t expected = zero_peak(&m) + arena_reserved_bytes(d) + buffers;
-        if (z->ddp) expected -= m.passing; // this is in the arena
+        if (z->ddp) expected -= m.temporary; // this is in the arena
         // What kernels take depends on the kind of device.
         uint64_t peak = device_peak_bytes(d) - device_peak_bytes_of(d, MEMORY_KERNELS);
         assert_bytes(z, i, "the peak", peak, expected);
