@@ -2,6 +2,221 @@
 #include "common/book.h"
 #include "behind/behind.h"
 
+// ## Where the memory goes
+//
+// Eight GPUs with 12 GB each have 96 GB together. So why does PyTorch run out of memory at 12 GB?
+// Because with DDP (chapter 6), every GPU holds a complete copy of everything.
+//
+// Four things need memory. For each *parameter*, a device holds its value and its *gradient*, 4
+// bytes each. The optimizer Adam adds two *moments*, which are moving averages of the gradient and
+// of its square, 8 bytes together. The *activations* are what the backward pass still needs from
+// the forward pass. Their size depends on the number of images, and not on the number of
+// parameters. Here one device trains ResNet-18 with Adam, with 4 images in each minibatch. The
+// program counts all memory that it allocates on the device:
+//
+// behind/tables.c:print_one_device
+//
+// Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
+// is. The activations of 4 images take little memory here. (The program reserves memory for them in
+// pieces of 16 MiB, so the number is rounded up.)
+//
+// DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
+// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
+// three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
+//
+// |        | parameters | gradients | moments |
+// |:-------|:-----------|:----------|:--------|
+// | DDP    | all        | all       | all     |
+// | ZeRO-1 | all        | all       | 1/k     |
+// | ZeRO-2 | all        | 1/k       | 1/k     |
+// | ZeRO-3 | 1/k        | 1/k       | 1/k     |
+//
+// The book's authors show ZeRO-3 as code that is not run, because a network as small as ResNet-18
+// fits on any GPU [@d2lneu]. Here we can measure it, because a device of this book can have a limit
+// on its memory.
+//
+// ## ZeRO-1: keep a part of the moments
+//
+// An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
+// device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
+// Then every device of DDP updates all parameters. But device i could update part i already after
+// the first half. ZeRO-1 does this, and then gathers the new parameters instead of the gradients:
+//
+// ```
+// DDP      reduce-scatter gradients    all-gather gradients    update all parameters
+// ZeRO-1   reduce-scatter gradients    update part i           all-gather parameters
+// ```
+//
+// Adam treats each parameter by itself. So device i needs only part i of the moments.
+//
+// zero1.c:zero1_step
+//
+// Here `own[i]` and `own_grads[i]` are part i of the vectors `params[i]` and `grads[i]`, in the
+// same memory. `received[i]` is where the other devices' gradients arrive.
+//
+// DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
+// compute the same bits. Both add each gradient in the same order, device 0's first, if DDP uses
+// the sharded allreduce. Each sum then goes through the same formula, on one device or on all.
+//
+// main.c:ask_about_moments
+//
+// behind/tables.c:print_zero1
+//
+// The table shows device 0 of four, which train with 16 images per minibatch. *Temporary* memory is
+// used only during a part of the step. In both rows it holds the gradients that arrive from the
+// other devices. *All* is the most memory that was allocated at any time, and *sent* is what the
+// device sends in each step. *Differ* is the number of parameters, out of 11 million, that are not
+// equal to DDP's in every bit after five steps.
+//
+// ## ZeRO-2: keep a part of the gradients
+//
+// After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
+// computes all of them. To never hold them all at once, ZeRO-2 divides the network into *units*.
+// Here each residual block is a unit, and so is each layer outside of the blocks that has
+// parameters. The units replace the buckets of chapter 6.
+//
+// zero2.c:zero2_backward
+//
+// `allocate_gradients()` allocates memory for the gradients of unit u, and fills it with zeros.
+// `backward_until()` goes back to where the forward pass of unit u began. Then the sum starts:
+//
+// zero2.c:reduce_gradients
+//
+// The reduce-scatter runs on the communication queue, while the compute queue continues with the
+// next unit. `finish_reducing()` makes the compute queue wait until it is done, and frees the
+// gradients. But at that moment, kernels that use this memory may still be waiting in the queue. So
+// the memory is freed *in order*: after these kernels, and before everything that is enqueued
+// later. (CUDA has `cudaFreeAsync()` for this.)
+//
+// After the update, each device has new values for its part of each unit, and gathers the others,
+// as in ZeRO-1.
+//
+// behind/tables.c:print_zero2
+//
+// A device now keeps a quarter of the gradients. But it needs more temporary memory. At its peak,
+// it holds all gradients of two units: one that is going backward, and one that is being reduced.
+// In ResNet-18, this is a lot, because the last residual block has two convolutions with $512
+// \cdot 512 \cdot 9$ parameters each. These are 4.7 of its 11.2 million parameters.
+//
+// ## ZeRO-3: keep a part of the parameters
+//
+// ZeRO-3 is also called *fully sharded data parallel* (FSDP), and in PyTorch, `fully_shard`. Now a
+// device keeps 1/k of the parameters of each unit. It cannot compute with a part of them. So before
+// a unit computes, all devices gather its parameters. PyTorch calls this `unshard()`:
+//
+// zero3.c:unshard
+//
+// The new memory may have belonged to another unit until now. So the communication queue waits for
+// the compute queue before it writes there. `point_to()` sets the addresses of the network's
+// parameters, which are slices of `full`. As soon as the unit has computed, the memory is freed, in
+// order:
+//
+// zero3.c:reshard
+//
+// The forward pass gathers each unit just before it computes, and frees it just after:
+//
+// zero3.c:zero3_forward
+//
+// When unit u computes, unit u + 1 is already on its way. This is called *prefetching*. So two
+// units are gathered at a time, and no more. The backward pass needs the parameters again, to
+// compute the gradients of each unit's input. So each unit is gathered a second time:
+//
+// zero3.c:zero3_backward
+//
+// The new values of the parameters are not gathered after the update. The next forward pass gathers
+// them.
+//
+// main.c:ask_about_bytes
+//
+// behind/tables.c:print_zero3
+//
+// DDP moves each parameter's gradient through two halves of an allreduce. ZeRO-3 needs three: two
+// all-gathers and one reduce-scatter. The temporary memory is largest during the backward pass of
+// some unit u. Then the device holds the parameters and gradients of unit u, the prefetched
+// parameters of unit u - 1, and the gradients of unit u + 1, which are being reduced, with what
+// arrives from other devices. If unit u has $n_u$ parameters, these are
+//
+// $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
+//
+// bytes. The program checks every count against such a formula (`formulas.c`).
+//
+// ![The two queues of device 0 in a step of ZeRO-3, modelled. Exchanges of parameters and gradients
+// run on the communication queue.](plots/09_what_each_device_keeps_modelled.png "A timeline with
+// two lanes. In the compute lane, forward and backward kernels follow each other. In the
+// communication lane, there is an exchange for each unit, twice as many in the backward pass, and
+// most of them while the compute lane computes.")
+//
+// The picture shows such a step on a modelled machine (`dgx-a100`). In the forward pass, the
+// communication queue gathers one unit after another. In the backward pass it also reduces
+// gradients.
+//
+// ## It fits
+//
+// How much memory does each of the four devices need for ZeRO-3? The parts that it keeps take
+// $11.2 + 11.2 + 22.4 = 44.7$ MB, the temporary memory takes 67.2 MB, and the activations take 21.4
+// MB. This makes 133.3 MB. We set the limit to 140 MB. First we try DDP:
+//
+// recorded:ddp
+//
+// Parameters, gradients and the first moment of DDP (with the running statistics of batch norm) are
+// allocated already. The second moment does not fit. So DDP ends before its first step, and no
+// minibatch is small enough to change that. ZeRO-3 has the same limit:
+//
+// behind/tables.c:print_losses
+//
+// It trains, and all its losses are those of DDP without a limit. After five steps, no parameter
+// differs in any bit. A device with too little memory has computed what it could not hold.
+//
+// More devices make the kept parts smaller, but not the units. If you need less temporary memory,
+// choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
+// small part of the network, and so is the temporary memory.
+//
+// ## What each stage costs
+//
+// The program models a step on eight devices of two machines. Both have the same GPUs, NVIDIA's
+// A100. In the first (`dgx-a100`), all eight are connected by NVLink, at 300 GB/s each. In the
+// second (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
+//
+// main.c:ask_about_time
+//
+// behind/tables.c:print_machines
+//
+// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many. On
+// NVLink, all four stages take about the same time. Most exchanges of ZeRO-2 and ZeRO-3 run while
+// the device computes. Also, with ZeRO a device updates only an eighth of the parameters. ZeRO-1
+// exchanges after the backward pass here, so on Ethernet it is slower than DDP. (It could exchange
+// in buckets, like DDP.)
+//
+// ## Summary
+//
+// - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
+//   this on every device.
+// - ZeRO-1 updates between the two halves of an allreduce. It keeps 1/k of the moments and sends
+//   the same bytes as DDP.
+// - ZeRO-2 also keeps 1/k of the gradients. It reduces one unit after another, during the backward
+//   pass.
+// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
+//   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
+// - All stages compute the same bits as DDP. The largest units decide how much temporary memory a
+//   device needs.
+//
+// ## Questions
+//
+// 1. ZeRO-1 updates each part of the parameters on a different device. Why is the result the same?
+//    Which property of an optimizer does this need?
+// 2. PyTorch's `ZeroRedundancyOptimizer` works on top of DDP. After DDP's allreduce, each rank
+//    updates its part of the parameters and broadcasts it. How many times as many bytes as our
+//    `zero1_step()` does this move?
+// 3. Which columns of the tables become smaller if you use 64 devices instead of 4? Can ZeRO-3 then
+//    train ResNet-18 with a limit of 60 MB?
+// 4. What would happen to memory and bytes if ZeRO-3 did not free a unit between its forward and
+//    its backward pass? (This is PyTorch's `reshard_after_forward=False`.)
+// 5. In `unshard()`, what could go wrong if the communication queue did not wait for the compute
+//    queue?
+// 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
+//    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
+//    and with ZeRO-3?
+
 // ## The program
 
 static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values
