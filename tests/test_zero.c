@@ -65,7 +65,7 @@ static Module *start_of(const Net *kind) {
 
 // ---- minibatches -------------------------------------------------------------------------------
 
-// The third has less rows than seven devices.
+// The third has fewer rows than seven devices.
 static const int rows_of_step[STEPS] = {12, 12, 5, 9};
 
 typedef struct Batch {
@@ -141,7 +141,7 @@ static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
     return n;
 }
 
-// What is kept. (What passes through is in the peak, which is measured.)
+// What is kept. (What else a device has at times is in the peak, which is measured.)
 static ZeroMemory memory_expected(const Net *kind, Stage stage, int k, int i) {
     size_t all = all_floats(kind), shard = shard_floats(kind, stage, k, i);
     return (ZeroMemory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
@@ -163,9 +163,9 @@ static Traffic traffic_expected(const Net *kind, const Zero *z, int i) {
 
 // ---- a run of a stage, and what is counted in it -----------------------------------------------
 
-static void assert_bytes(const Zero *z, int i, const char *what, uint64_t got, uint64_t expected) {
+static void assert_bytes(const Zero *z, int i, const char *what, size_t got, size_t expected) {
     if (got != expected)
-        fail_msg("%s: %s of device %d of %d: %lu bytes, expected %lu", stage_names[z->stage], what,
+        fail_msg("%s: %s of device %d of %d: %zu bytes, expected %zu", stage_names[z->stage], what,
                  i, z->k, got, expected);
 }
 
