@@ -31,9 +31,9 @@
 // | ZeRO-2 | all        | 1/k       | 1/k     |
 // | ZeRO-3 | 1/k        | 1/k       | 1/k     |
 //
-// The book's authors show ZeRO-3 as code that is not run, because a network as small as ResNet-18
-// fits on any GPU [@d2lneu]. Here we can measure it, because a device of this book can have a limit
-// on its memory.
+// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
+// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here it is, because
+// we can limit the memory of a device.
 //
 // ## ZeRO-1: keep a part of the moments
 //
@@ -82,9 +82,10 @@
 //
 // zero2.c:reduce_gradients
 //
-// The reduce-scatter runs on the communication queue, while the compute queue continues with the
-// next unit. `finish_reducing()` makes the compute queue wait until it is done, and frees the
-// gradients. But at that moment, kernels that use this memory may still be waiting in the queue. So
+// Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
+// queues (chapter 6). The reduce-scatter runs there, while the compute queues continue with the
+// next unit. `finish_reducing()` makes the compute queues wait until it is done, and frees the
+// gradients. But at that moment, kernels that use this memory may still be waiting in a queue. So
 // the memory is freed *in order*: after these kernels, and before everything that is enqueued
 // later. (CUDA has `cudaFreeAsync()` for this.)
 //
@@ -158,9 +159,9 @@
 //
 // recorded:ddp
 //
-// Parameters, gradients and the first moment of DDP (with the running statistics of batch norm) are
-// allocated already. The second moment does not fit. So DDP ends before its first step, and no
-// minibatch is small enough to change that. ZeRO-3 has the same limit:
+// Parameters, gradients and the first moment (among the *tensors*, with the running statistics of
+// batch norm) are allocated already. The second moment does not fit. So DDP ends before its first
+// step, and no minibatch is small enough to change that. ZeRO-3 has the same limit:
 //
 // behind/tables.c:print_losses
 //
@@ -181,11 +182,11 @@
 //
 // behind/tables.c:print_machines
 //
-// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many. On
-// NVLink, all four stages take about the same time. Most exchanges of ZeRO-2 and ZeRO-3 run while
-// the device computes. Also, with ZeRO a device updates only an eighth of the parameters. ZeRO-1
-// exchanges after the backward pass here, so on Ethernet it is slower than DDP. (It could exchange
-// in buckets, like DDP.)
+// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many.
+// On NVLink, all four stages take about the same time. Most exchanges of ZeRO-2 and ZeRO-3 run
+// while the device computes. Also, with ZeRO a device updates only an eighth of the parameters.
+// ZeRO-1 exchanges after the backward pass here, so on Ethernet it is slower than DDP. (It could
+// exchange in buckets, like DDP.)
 //
 // ## Summary
 //

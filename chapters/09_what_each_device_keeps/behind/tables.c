@@ -42,7 +42,9 @@ static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
 }
 
 void print_zero1(const ZeroRun runs[]) { print_stages(runs, STAGE_DDP, ZERO_1); }
+
 void print_zero2(const ZeroRun runs[]) { print_stages(runs, ZERO_2, ZERO_2); }
+
 void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
