@@ -244,9 +244,10 @@ static double kept(const ZeroMemory *m) {
 }
 
 static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun one = train(STAGE_DDP, 1, data, batch_size / k, seed);
+    ZeroRun one = train_stage(STAGE_DDP, 1, data, batch_size / k, seed);
     print_one_device(&one);
-    for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) runs[s] = train(s, k, data, batch_size, seed);
+    for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
+        runs[s] = train_stage(s, k, data, batch_size, seed);
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
@@ -261,7 +262,7 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
 static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
     double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
     double before = devices_limit_memory(limit);
-    ZeroRun limited = train(ZERO_3, k, data, batch_size, seed);
+    ZeroRun limited = train_stage(ZERO_3, k, data, batch_size, seed);
     devices_limit_memory(before);
     print_losses(&runs[STAGE_DDP], &limited, limit);
     zero_run_free(&limited);
@@ -278,7 +279,7 @@ static void compare_machines(int rows) {
 }
 
 static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun run = train(stage, k, data, batch_size, seed);
+    ZeroRun run = train_stage(stage, k, data, batch_size, seed);
     print_one_run(&run);
     zero_run_free(&run);
 }
