@@ -31,9 +31,9 @@
 // | ZeRO-2 | all        | 1/k       | 1/k     |
 // | ZeRO-3 | 1/k        | 1/k       | 1/k     |
 //
-// The book's authors show ZeRO-3 as code that is not run, because a network as small as ResNet-18
-// fits on any GPU [@d2lneu]. Here we can measure it, because a device of this book can have a limit
-// on its memory.
+// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
+// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here it is, because
+// we can limit the memory of a device.
 //
 // ## ZeRO-1: keep a part of the moments
 //
@@ -82,9 +82,10 @@
 //
 // zero2.c:reduce_gradients
 //
-// The reduce-scatter runs on the communication queue, while the compute queue continues with the
-// next unit. `finish_reducing()` makes the compute queue wait until it is done, and frees the
-// gradients. But at that moment, kernels that use this memory may still be waiting in the queue. So
+// Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
+// queues (chapter 6). The reduce-scatter runs there, while the compute queues continue with the
+// next unit. `finish_reducing()` makes the compute queues wait until it is done, and frees the
+// gradients. But at that moment, kernels that use this memory may still be waiting in a queue. So
 // the memory is freed *in order*: after these kernels, and before everything that is enqueued
 // later. (CUDA has `cudaFreeAsync()` for this.)
 //
@@ -130,8 +131,10 @@
 //
 // behind/tables.c:print_zero3
 //
-// DDP moves each parameter's gradient through two halves of an allreduce. ZeRO-3 needs three: two
-// all-gathers and one reduce-scatter. The temporary memory is largest during the backward pass of
+// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three halves: two
+// all-gathers and one reduce-scatter.
+//
+// The temporary memory is largest during the backward pass of
 // some unit u. Then the device holds the parameters and gradients of unit u, the prefetched
 // parameters of unit u - 1, and the gradients of unit u + 1, which are being reduced, with what
 // arrives from other devices. If unit u has $n_u$ parameters, these are
@@ -140,32 +143,33 @@
 //
 // bytes. The program checks every count against such a formula (`formulas.c`).
 //
-// ![The two queues of device 0 in a step of ZeRO-3, modelled. Exchanges of parameters and gradients
-// run on the communication queue.](plots/09_what_each_device_keeps_modelled.png "A timeline with
-// two lanes. In the compute lane, forward and backward kernels follow each other. In the
-// communication lane, there is an exchange for each unit, twice as many in the backward pass, and
-// most of them while the compute lane computes.")
+// ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
+// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
+// lane, forward and backward kernels follow each other. In the communication lane, there is an
+// exchange for each unit, twice as many in the backward pass, and most of them while the compute
+// lane computes.")
 //
-// The picture shows such a step on a modelled machine (`dgx-a100`). In the forward pass, the
-// communication queue gathers one unit after another. In the backward pass it also reduces
-// gradients.
+// In the forward pass, the communication queue gathers one unit after another, while the compute
+// queue is busy. In the backward pass it also reduces gradients. The last unit was freed at the end
+// of the forward pass and is gathered again at once, so the compute queue has to wait for it.
 //
 // ## It fits
 //
-// How much memory does each of the four devices need for ZeRO-3? The parts that it keeps take
-// $11.2 + 11.2 + 22.4 = 44.7$ MB, the temporary memory takes 67.2 MB, and the activations take 21.4
-// MB. This makes 133.3 MB. We set the limit to 140 MB. First we try DDP:
+// How much memory does each of the four devices need for ZeRO-3? What it keeps takes $16/4 = 4$
+// bytes per parameter, which is 44.7 MB. The temporary memory takes 67.2 MB, and the activations
+// take 21.4 MB. This makes 133.3 MB, so we set the limit to 140 MB. First we try DDP:
 //
 // recorded:ddp
 //
-// Parameters, gradients and the first moment of DDP (with the running statistics of batch norm) are
-// allocated already. The second moment does not fit. So DDP ends before its first step, and no
-// minibatch is small enough to change that. ZeRO-3 has the same limit:
+// Parameters, gradients and the first moment (among the *tensors*, with the running statistics of
+// batch norm) are allocated already. The second moment does not fit. So DDP ends before its first
+// step, and no minibatch is small enough to change that. ZeRO-3 has the same limit:
 //
 // behind/tables.c:print_losses
 //
-// It trains, and all its losses are those of DDP without a limit. After five steps, no parameter
-// differs in any bit. A device with too little memory has computed what it could not hold.
+// ZeRO-3 trains. All its losses are equal to DDP's without a limit, and after five steps, no
+// parameter differs in any bit. So four devices have trained a network that does not fit on any of
+// them alone.
 //
 // More devices make the kept parts smaller, but not the units. If you need less temporary memory,
 // choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
@@ -174,18 +178,20 @@
 // ## What each stage costs
 //
 // The program models a step on eight devices of two machines. Both have the same GPUs, NVIDIA's
-// A100. In the first (`dgx-a100`), all eight are connected by NVLink, at 300 GB/s each. In the
-// second (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
+// A100. In the first (`dgx-a100`), all eight are in one host and connected by NVLink. In the second
+// (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many. On
-// NVLink, all four stages take about the same time. Most exchanges of ZeRO-2 and ZeRO-3 run while
-// the device computes. Also, with ZeRO a device updates only an eighth of the parameters. ZeRO-1
-// exchanges after the backward pass here, so on Ethernet it is slower than DDP. (It could exchange
-// in buckets, like DDP.)
+// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many.
+// ZeRO-1 exchanges after the backward pass here, so it hides nothing. (It could exchange in
+// buckets, like DDP.) ZeRO-2 exchanges each unit by itself. Its units are smaller than DDP's
+// buckets, so it pays the fixed cost of an exchange more often.
+//
+// On NVLink, DDP and all stages take about the same time. Most exchanges of ZeRO-3 run while the
+// device computes, and each device updates only an eighth of the parameters.
 //
 // ## Summary
 //
@@ -243,9 +249,10 @@ static double kept(const ZeroMemory *m) {
 }
 
 static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun one = train(STAGE_DDP, 1, data, batch_size / k, seed);
+    ZeroRun one = train_stage(STAGE_DDP, 1, data, batch_size / k, seed);
     print_one_device(&one);
-    for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) runs[s] = train(s, k, data, batch_size, seed);
+    for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
+        runs[s] = train_stage(s, k, data, batch_size, seed);
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
@@ -260,7 +267,7 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
 static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
     double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
     double before = devices_limit_memory(limit);
-    ZeroRun limited = train(ZERO_3, k, data, batch_size, seed);
+    ZeroRun limited = train_stage(ZERO_3, k, data, batch_size, seed);
     devices_limit_memory(before);
     print_losses(&runs[STAGE_DDP], &limited, limit);
     zero_run_free(&limited);
@@ -277,7 +284,7 @@ static void compare_machines(int rows) {
 }
 
 static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun run = train(stage, k, data, batch_size, seed);
+    ZeroRun run = train_stage(stage, k, data, batch_size, seed);
     print_one_run(&run);
     zero_run_free(&run);
 }

@@ -61,6 +61,13 @@ void free_in_order(Tensor **t) {
     *t = NULL;
 }
 
+void begin_exchange(void) {
+    trace_label("exchange");
+    communicate_begin();
+}
+
+void end_exchange(void) { communicate_end(); }
+
 void forward_unit(Zero *z, int u, Tensor *Y[]) {
     Unit *unit = &z->units[u];
     trace_label("forward");

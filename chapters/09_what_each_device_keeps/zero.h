@@ -87,6 +87,9 @@ void point_to(const Zero *z, int u, int i);
 void forward_unit(Zero *z, int u, Tensor *Y[]);
 // Room for the other devices' gradients of device j's part.
 Tensor *room_to_receive(const Zero *z, int u, int j);
+// Everything enqueued between these two calls goes into the communication queues.
+void begin_exchange(void);
+void end_exchange(void);
 // Frees a tensor when the device's compute queue comes to this point, and sets it to NULL.
 void free_in_order(Tensor **t);
 

@@ -21,12 +21,12 @@ void reduce_gradients(Zero *z, int u) {
         Shard *s = &z->shards[u][i];
         grads[i] = s->full_grad;
         received[i] = s->received = room_to_receive(z, u, i);
-        queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // they are final
+        // The gradients are complete when the compute queue comes to this point.
+        queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i]));
     }
-    trace_label("exchange gradients");
-    communicate_begin();
+    begin_exchange();
     reduce_scatter(sums, grads, received, z->k);
-    communicate_end();
+    end_exchange();
     for (int i = 0; i < z->k; i++)
         z->shards[u][i].reduced = queue_record(comm_queue(z->devices[i]));
 }
@@ -55,7 +55,7 @@ void zero2_backward(Zero *z, Tensor *const losses[]) {
 
 // Each device has updated its own part of the parameters. All need all parts.
 void gather_updated(Zero *z) {
-    trace_label("exchange parameters");
+    trace_label("exchange");
     for (int u = 0; u < z->num_units; u++) {
         Tensor *params[MAX_DEVICES], *own[MAX_DEVICES];
         own_parameters(z, u, own);

@@ -3,47 +3,54 @@
 #include "zero.h"
 
 #include "common/base/error.h"
-#include "common/device/trace.h"
+
+// ## What must hold
+
+static void check_freed(const Zero *z, int u) {
+    for (int i = 0; i < z->k; i++)
+        if (z->shards[u][i].full)
+            die("unshard() a unit once, and reshard() it before the next time",
+                "the unit of %s is gathered already on %s", unit_name(z, u),
+                device_name(z->devices[i]));
+}
+
+static void check_gathered(const Zero *z, int u) {
+    for (int i = 0; i < z->k; i++)
+        if (!z->shards[u][i].full)
+            die("unshard() it first, and reshard() it when its kernels are enqueued",
+                "the unit of %s is not gathered on %s", unit_name(z, u),
+                device_name(z->devices[i]));
+}
 
 // ## Gather late, free early
 
 void unshard(Zero *z, int u) {
     Tensor *full[MAX_DEVICES], *own[MAX_DEVICES];
     if (u < 0 || u >= z->num_units) return; // there is no next one
+    check_freed(z, u);
     own_parameters(z, u, own);
     for (int i = 0; i < z->k; i++) {
         Shard *s = &z->shards[u][i];
-        if (s->full)
-            die("unshard() a unit once, and reshard() it before the next time",
-                "the unit of %s is gathered already", unit_name(z, u));
         full[i] = s->full = floats_on(z->devices[i], z->units[u].floats, MEMORY_PARAMETERS);
-        queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i])); // there is room now
+        // What had this memory before may still be at work.
+        queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i]));
         point_to(z, u, i);
     }
-    trace_label("exchange parameters");
-    communicate_begin();
+    begin_exchange();
     all_gather(full, own, z->k);
-    communicate_end();
+    end_exchange();
     for (int i = 0; i < z->k; i++)
         z->shards[u][i].gathered = queue_record(comm_queue(z->devices[i]));
 }
 
-static void check_gathered(const Zero *z, int u, int i) {
-    if (!z->shards[u][i].full)
-        die("unshard() it first, and reshard() it when its kernels are enqueued",
-            "the unit of %s is not gathered on %s", unit_name(z, u), device_name(z->devices[i]));
-}
-
 void wait_for_parameters(Zero *z, int u) {
-    for (int i = 0; i < z->k; i++) {
-        check_gathered(z, u, i);
-        device_wait(z->devices[i], z->shards[u][i].gathered);
-    }
+    check_gathered(z, u);
+    for (int i = 0; i < z->k; i++) device_wait(z->devices[i], z->shards[u][i].gathered);
 }
 
 void reshard(Zero *z, int u) {
+    check_gathered(z, u);
     for (int i = 0; i < z->k; i++) {
-        check_gathered(z, u, i);
         free_in_order(&z->shards[u][i].full);
         point_to(z, u, i);
     }

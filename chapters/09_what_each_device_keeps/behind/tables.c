@@ -42,7 +42,9 @@ static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
 }
 
 void print_zero1(const ZeroRun runs[]) { print_stages(runs, STAGE_DDP, ZERO_1); }
+
 void print_zero2(const ZeroRun runs[]) { print_stages(runs, ZERO_2, ZERO_2); }
+
 void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
@@ -86,7 +88,7 @@ double print_machines(int rows) {
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
         ZeroRun run;
         for (int m = 0; m < MACHINES; m++) {
-            run = model(stage, K, rows, machines[m], false);
+            run = model_stage(stage, K, rows, machines[m], false);
             seconds[stage][m] = run.seconds;
             zero_run_free(&run);
         }

@@ -84,7 +84,7 @@ static void keep_parameters(Running *r) {
     zero_read(r->z, r->t->values);
 }
 
-ZeroRun train(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
+ZeroRun train_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
     ZeroRun t = {.stage = stage, .k = k, .seconds = NAN};
     Device *devices[MAX_DEVICES];
     Tensor *X, *y, *losses[MAX_DEVICES];
@@ -111,7 +111,7 @@ static void traced_step(Running *r, const Tensor *X, const Tensor *y, Tensor *lo
     r->t->spans = trace_modelled(&r->t->num_spans);
 }
 
-ZeroRun model(Stage stage, int k, int rows, const Machine *machine, bool traced) {
+ZeroRun model_stage(Stage stage, int k, int rows, const Machine *machine, bool traced) {
     ZeroRun t = {.stage = stage, .k = k};
     ModelledRun run = {.machine = machine, .k = k, .warm_up = 1, .traced = traced};
     const Tensor X = {.ndim = 4, .shape = {k * rows, 1, 28, 28}, .device = host()};
