@@ -169,8 +169,9 @@ static void freed_memory_waits_for_what_is_being_sent(void **state) {
     queue_wait(compute_queue(device), queue_record(late_comm_queue(device)));
     device_free_in_order(device, x);
     Event freed = device_record(device);
-    device_free(device, device_alloc(device, room));
+    float *y = device_alloc(device, room);
     assert_true(event_reached(freed));
+    device_free(device, y);
     devices_limit_memory(INFINITY);
 }
 
