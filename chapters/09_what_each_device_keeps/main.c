@@ -289,6 +289,15 @@ static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size
     zero_run_free(&run);
 }
 
+static void check_images(int images, int batch_size, int k) {
+    if (batch_size < k)
+        die_usage("a larger --batch-size, or fewer --devices",
+                  "a minibatch of %d images has none for some of %d devices", batch_size, k);
+    if (images < NUM_STEPS * batch_size)
+        die_usage("a smaller --batch-size, or a larger --train-size",
+                  "%d steps of %d images need more than %d images", NUM_STEPS, batch_size, images);
+}
+
 int main(int argc, char *argv[]) {
     const char *name = "all";
     const Flag own_flags[] = {
@@ -304,12 +313,10 @@ int main(int argc, char *argv[]) {
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
-    if (flags.batch_size < k)
-        die_usage("a larger --batch-size, or fewer --devices",
-                  "a minibatch of %d images has none for some of %d devices", flags.batch_size, k);
     book_timeline("_modelled.png");
     book_check_outputs();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
+    check_images(data->count, flags.batch_size, k);
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
     if (stage < NUM_STAGES)
