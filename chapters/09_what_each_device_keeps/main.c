@@ -32,8 +32,8 @@
 // | ZeRO-3 | 1/k        | 1/k       | 1/k     |
 //
 // The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
-// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here it is, because
-// we can limit the memory of a device.
+// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
+// it, because we can limit the memory of a device.
 //
 // ## ZeRO-1: keep a part of the moments
 //

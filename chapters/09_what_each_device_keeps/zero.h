@@ -27,10 +27,11 @@ typedef struct Unit {
 
 // What a device keeps and borrows of a unit.
 typedef struct Shard {
-    Tensor *own;       // the parameters that it updates, own_part(); own->grad: their gradients
-    Tensor *full;      // all parameters of the unit. Like the next two,
-    Tensor *full_grad; // all its gradients,            NULL while the device has none;
-    Tensor *received;  // other devices' gradients.     with DDP they are chapter 6's
+    Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
+    // NULL while the device does not have them (and with DDP, where chapter 6 has them):
+    Tensor *full;      // all parameters of the unit
+    Tensor *full_grad; // all its gradients
+    Tensor *received;  // the other devices' gradients of the own part
     Event gathered;    // `full` is complete
     Event reduced;     // own->grad is complete, and other devices have read full_grad
 } Shard;
@@ -50,7 +51,8 @@ typedef struct Zero {
 
 // Places the network, which must be initialize()d, on the k devices: each gets its part of the
 // initial values, and zeros as moments. The network must outlive the Zero and must not be on any
-// device yet. die()s if a unit has fewer parameters than there are devices. For zero_free().
+// device yet. die()s if a unit has fewer parameters than there are devices. For zero_free(), after
+// which the network has no parameters on the devices: zero_read() them before.
 Zero *zero_new(Module *net, Device *const devices[], int k, Stage stage, AdamOptions options);
 void zero_free(Zero *z);
 

@@ -269,6 +269,7 @@ struct Freed {
 
 void device_free_in_order(Device *device, void *memory) {
     if (!memory) return;
+    CHECK(device->backend, "the host has no queue: device_free() frees its memory");
     uint64_t before = device->bytes[MEMORY_ALL];
     wait_for_users(device, memory);
     const Backend *from = memory_remove(device, memory);
@@ -295,7 +296,7 @@ static void free_first(Device *device) {
 
 // The limit holds for what is really there, too: bytes that are still in use are waited for if
 // these new ones would not fit beside them.
-static void free_in_order(Device *device, double needed) {
+static void free_what_is_done(Device *device, double needed) {
     while (device->num_freed > 0 && (event_reached(device->freed[0].after) ||
                                      needed + (double)device->freed_bytes > system_.memory))
         free_first(device);
@@ -372,7 +373,7 @@ void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     double machine = has_values(device) ? INFINITY : backend->memory(device);
     bool limited = device->backend && needed > system_.memory && system_.memory <= machine;
     void *memory = NULL;
-    free_in_order(device, needed);
+    free_what_is_done(device, needed);
     if (!limited && needed <= machine)
         memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
     if (!memory && device->num_freed > 0) { // not enough on a GPU beside what is not free yet
