@@ -22,12 +22,10 @@ the r-th part of each minibatch. The last one is short, and 2 ranks, or 3, have 
 
 Adam's eps is not 1e-8. A gradient that is nothing but rounding would then move its parameter as far as any other, since
 Adam divides by its size: after five steps of ResNet-18, whose biases before a batch norm have the gradient 0, PyTorch's
-float32 was 6e-4 of the largest number of a tensor from its float64. With this eps it is 2e-7, as it is for LeNet
-(make_zero.py --rounding). With six images instead of nine, some activation was so close to a ReLU's kink that the
-instruction set decided which side it was on.
+float32 was 6e-4 of the largest number of a tensor from its float64. With this eps it was 2e-7, as it was for
+LeNet. With six images instead of nine, some activation was so close to a ReLU's kink that the instruction set decided
+which side it was on.
 """
-import sys
-
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -60,13 +58,13 @@ def shard(net, ranks):
     return net
 
 
-def train(rank, ranks, name, dtype):
+def train(rank, ranks, name):
     """Losses of a rank, the whole parameters after the steps, and how many numbers of each the rank has kept."""
-    net = shard(start(name, dtype), ranks)
+    net = shard(start(name, torch.float64), ranks)
     lr, eps = ADAM[name]
     optimizer, losses = torch.optim.Adam(net.parameters(), lr, eps=eps), []
     X, y = batch(sum(ROWS))
-    for X_batch, y_batch in zip(X.to(dtype).split(ROWS), y.split(ROWS)):
+    for X_batch, y_batch in zip(X.double().split(ROWS), y.split(ROWS)):
         own = share(len(y_batch), ranks, rank)
         optimizer.zero_grad()
         loss = F.cross_entropy(net(X_batch[own]), y_batch[own], reduction="sum") / len(y_batch)
@@ -80,7 +78,7 @@ def train(rank, ranks, name, dtype):
 
 
 def training_parts(name, ranks, index):
-    results = in_processes(ranks, train, name, torch.float64)
+    results = in_processes(ranks, train, name)
     parts = {"losses": torch.tensor([losses for losses, _, _ in results]).T}
     for n, p in start(name, torch.float64).named_parameters():
         assert sum(kept[n] for _, _, kept in results) == p.numel()      # it is sharded
@@ -100,17 +98,8 @@ def all_training_parts(name):
     return parts
 
 
-def print_rounding(name):
-    """How far float32 is from float64 in PyTorch itself: what no comparison with ours can be below."""
-    single, double = (in_processes(2, train, name, dtype)[0][1] for dtype in (torch.float32, torch.float64))
-    apart = max(((single[n] - p).abs().max() / p.abs().max()).item() for n, p in double.items())
-    print(f"{name}: after the steps float32 is {apart:.1e} of the largest number of a tensor from float64")
-
-
 def main():
     torch.set_num_threads(1)
-    if "--rounding" in sys.argv:
-        return [print_rounding(name) for name in NETS]
     parts = {"rows": torch.tensor(ROWS)}
     for name in NETS:
         parts.update(all_training_parts(name))
