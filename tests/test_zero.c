@@ -215,6 +215,7 @@ static void check_bits(void **state, const Net *kind, int k) {
         if (stage == STAGE_DDP) ddp = got;
         assert_same(kind, stage, k, &got, &ddp);
     }
+    assert_true(isfinite(ddp.losses[kind->steps - 1][0]));
     free_kept();
 }
 
