@@ -14,7 +14,7 @@ enum { STEPS = 40, PRINTED = 8 };
 
 typedef struct Run {
     float losses[STEPS];
-    double norm[STEPS], norm_of[STEPS][MOST_SHARDS]; // of the mean gradient, and of device i's parts
+    double norm[STEPS], norm_of[STEPS][MOST_SHARDS]; // of the mean gradient; of parts
     double bytes, floats;                            // sent in all; parameters
 } Run;
 

@@ -13,7 +13,7 @@ const Part parts[] = {
     {0}};
 
 enum { ROWS = 12, STEPS = 3, MOST_FLOATS = 64, SMALLEST = 8 };
-static const double NEAR = 1e-4; // other instructions, and other orders of additions, round elsewhere
+static const double NEAR = 1e-4; // other orders of additions round elsewhere
 
 static void draw_into(float *values, int n, int most) {
     for (int j = 0; j < n; j++) values[j] = (float)draw(-most, most) / 1000;
@@ -31,7 +31,7 @@ static void draw_saved(Saved *saved, bool with_moments) {
 
 // Of all parameters, what is in t[p][i].
 static void record_tensors(int part, const Sharded *s, Tensor *const t[MOST_TENSORS][MOST_SHARDS],
-                       int i, const char *what) {
+                           int i, const char *what) {
     float values[4 * MOST_FLOATS], *to = values;
     for (int p = 0; p < s->n; to += numel(t[p++][i])) tensor_read(t[p][i], to);
     record_floats(part, values, (size_t)(to - values), NEAR, "%s that device %d keeps", what, i);

@@ -1,12 +1,12 @@
 // # Exercise 2: three mistakes in an FSDP
 //
 // Chapter 9: with ZeRO-3 (FSDP), "a device keeps 1/k of the parameters". The small program below
-// does so. It runs, its loss falls, and it has three mistakes that people really make.
+// does so. It runs without a message, and it has three mistakes that people really make.
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** None of the three ends in an error message. You find them by facts: which numbers differ
-// from a training that is not divided, on how many devices, and from which step on?
+// **Aim.** You find mistakes by facts. Which numbers differ from a training that is not divided, on
+// how many devices, and from which step on?
 //
 // **Your task.** Find the three mistakes, and correct them. All that is needed is there. What the
 // functions should do stands above them.
@@ -15,14 +15,15 @@
 // state. Losses, parameters and moments must be those of a training that is not divided, and only
 // the necessary bytes may move between devices.
 //
-// **How to run.** Do so before you change anything. The experiment runs also if the check fails.
+// **How to run.** Begin with the facts, before you change anything, and again after each change.
 //
-//     make exercise-09-2 ARGS=--check            the check alone: seconds
-//     make exercise-09-2                         the check, then the facts: seconds
-//     build/09_what_each_device_keeps_exercise_2 the facts alone
+//     make exercise-09-2 ARGS=--check               the check alone: seconds
+//     make exercise-09-2                            the check, and the facts if it passes: seconds
+//     build/09_what_each_device_keeps_exercise_2    the facts alone
 //
 // **What to hand in.** This file, and your answers. For each mistake: which number showed it? With
-// how many devices, and from which step on, is it wrong? Why does the loss fall all the same?
+// how many devices, and from which step on, is something wrong? Which of them would you have
+// noticed by the losses of 4 devices alone, without others next to them?
 #include "your_part.h"
 
 // As in chapter 9, s->own[p][i] is what device i keeps of parameter p: part i, or all of it if the
@@ -37,8 +38,7 @@ void gather(Sharded *s) {
 // Makes s->own_grads: sums over all devices of what each device keeps.
 void reduce_gradients(Sharded *s) {
     for (int p = 0; p < s->n; p++)
-        if (s->divided[p])
-            reduce_scatter(s->own_grads[p], s->grads[p], s->received[p], s->k);
+        if (s->divided[p]) reduce_scatter(s->own_grads[p], s->grads[p], s->received[p], s->k);
 }
 
 // Updates what each device keeps, and sets all gradients to zero.
