@@ -53,7 +53,6 @@ refuses 06-4 "--devices: it has 1, 2 and 4" --devices 2
 refuses 07-1 "--workers 1: it needs no servers" --workers 1
 refuses 07-1 "a machine without a network" --machine rtx4090-pcie
 refuses 09-1 "--devices 1: it has all of the gradient" --devices 1
-refuses 09-2 "fewer images than devices" --batch-size 3
 
 # Exercises that start ranks: by themselves, and with a word where that cannot be.
 starts_ranks() { # N

@@ -54,7 +54,7 @@ static void record_traffic(const Sharded *s) {
 static void two_steps(int part, int k, bool is_long) {
     int in = (int)draw(2, 6), hidden = (int)draw(4, 7), out = (int)draw(4, 7), rows = k;
     rows *= (int)draw(2, 5);
-    float max_norm = is_long ? (float)draw(5, 20) / 10 : (float)draw(1000, 2000);
+    float max_norm = is_long ? (float)draw(5, 20) / 10 : 1e6f * (float)draw(1, 9);
     begin_case("two steps, k = %d, max_norm %g, %d rows", k, (double)max_norm, rows);
     Module *net = Sequential(Linear(in, hidden), ReLU(), Linear(hidden, out));
     initialize(net, (uint64_t)draw(1, 1000000));

@@ -100,8 +100,6 @@ static void experiment(const Flags *flags, FILE *csv) {
 static void prepare(const Flags *flags) {
     if (flags->devices < 2 || flags->devices > MOST_SHARDS)
         die_usage("--devices 2 to 8", "one device has all of the gradient");
-    if (flags->batch_size < flags->devices)
-        die_usage("a larger --batch-size", "some devices would have no images");
 }
 
 int main(int argc, char *argv[]) {
@@ -109,7 +107,7 @@ int main(int argc, char *argv[]) {
     defaults.devices = 4;
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 1: ZeRO-1 with a clipped gradient.",
-                                     .flags = "devices seed batch-size lr -machine",
+                                     .flags = "devices seed lr -machine",
                                      .defaults = defaults,
                                      .prepare = prepare,
                                      .experiment = experiment,

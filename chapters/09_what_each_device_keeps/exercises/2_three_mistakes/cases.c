@@ -3,8 +3,6 @@
 #include "common/program/facts.h"
 #include "your_part.h"
 
-#include <stdlib.h>
-
 enum { ONE = 1, SEVERAL, LOADED };
 const Part parts[] = {
     {"one device: three steps are those of a training that is not divided", 3},
@@ -12,27 +10,25 @@ const Part parts[] = {
     {"a saved training goes on: each device has what it needs of parameters and moments", 3},
     {0}};
 
-enum { ROWS = 12, STEPS = 3, MOST_FLOATS = 64, SMALLEST = 8 };
+enum { ROWS = 12, STEPS = 3, SOME = 64, SMALLEST = 8 };
 static const double NEAR = 1e-4; // other orders of additions round elsewhere
 
 static void draw_into(float *values, int n, int most) {
     for (int j = 0; j < n; j++) values[j] = (float)draw(-most, most) / 1000;
 }
 
-// With more room than is needed, so that what is read from a wrong place is there.
-static void draw_saved(Saved *saved, bool with_moments) {
+// More than is needed. With `most_moment` 0 the moments are 0, as at the beginning.
+static void draw_saved(Saved *saved, int most_moment) {
     for (int p = 0; p < MOST_TENSORS; p++) {
-        saved->params[p] = calloc(MOST_SHARDS * MOST_FLOATS, sizeof(float));
-        saved->moments[p] = calloc(MOST_SHARDS * MOST_FLOATS, sizeof(float));
-        draw_into(saved->params[p], MOST_FLOATS, 900);
-        if (with_moments) draw_into(saved->moments[p], MOST_FLOATS, 900);
+        draw_into(saved->params[p], SOME, 900);
+        draw_into(saved->moments[p], SOME, most_moment);
     }
 }
 
 // Of all parameters, what is in t[p][i].
 static void record_tensors(int part, const Sharded *s, Tensor *const t[MOST_TENSORS][MOST_SHARDS],
                            int i, const char *what) {
-    float values[4 * MOST_FLOATS], *to = values;
+    float values[4 * SOME], *to = values;
     for (int p = 0; p < s->n; to += numel(t[p++][i])) tensor_read(t[p][i], to);
     record_floats(part, values, (size_t)(to - values), NEAR, "%s that device %d keeps", what, i);
 }
@@ -53,7 +49,7 @@ static void record_traffic(int part, const Sharded *s) {
 }
 
 static void train(int part, Sharded *s, int in, int out, int steps) {
-    float losses[STEPS], values[ROWS * MOST_FLOATS];
+    float losses[STEPS], values[ROWS * SOME];
     Tensor *X = tensor_new(host(), ROWS, in), *y = tensor_new(host(), ROWS);
     for (int step = 0; step < steps; step++) {
         draw_into(values, ROWS * in, 2000);
@@ -73,14 +69,14 @@ static void train(int part, Sharded *s, int in, int out, int steps) {
 
 static void run(int part, int k) {
     int in = (int)draw(3, 6), hidden = (int)draw(4, 7), out = (int)draw(4, 7);
-    Saved saved;
+    static Saved saved;
     begin_case(part == LOADED ? "load(), k = %d, layers of %d, %d and %d numbers"
                               : "three steps, k = %d, layers of %d, %d and %d numbers",
                k, in, hidden, out);
     Module *net = Sequential(Linear(in, hidden), ReLU(), Linear(hidden, out));
     initialize(net, 1);
     Sharded *s = sharded_new(net, k, SMALLEST, true);
-    draw_saved(&saved, part == LOADED);
+    draw_saved(&saved, part == LOADED ? 900 : 0);
     load(s, &saved);
     if (part == LOADED) {
         record_kept(part, s);
@@ -89,7 +85,6 @@ static void run(int part, int k) {
         train(part, s, in, out, STEPS);
         record_kept(part, s);
     }
-    for (int p = 0; p < MOST_TENSORS; p++) free(saved.params[p]), free(saved.moments[p]);
     sharded_free(s);
     module_free(net);
 }

@@ -1,6 +1,5 @@
 // experiment.c: facts about your functions: losses next to those of a training that is not divided,
 // bytes, and the copies of what is not divided.
-#include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
@@ -54,20 +53,11 @@ static double copies_apart(const Sharded *s) {
 
 // The same training, from now on divided among k devices.
 static Sharded *go_on(Sharded *s, Module *net, int k) {
-    Saved saved;
-    int n = s->n;
-    for (int p = 0; p < n; p++) {
-        saved.params[p] = xcalloc(numel(s->params[p][0]), sizeof(float));
-        saved.moments[p] = xcalloc(numel(s->params[p][0]), sizeof(float));
-    }
+    static Saved saved;
     save(s, &saved);
     sharded_free(s);
     s = sharded_new(net, k, SMALLEST, true);
     load(s, &saved);
-    for (int p = 0; p < n; p++) {
-        free(saved.params[p]);
-        free(saved.moments[p]);
-    }
     return s;
 }
 
@@ -119,19 +109,13 @@ static void experiment(const Flags *flags, FILE *csv) {
     dataset_free(data);
 }
 
-static void prepare(const Flags *flags) {
-    if (flags->batch_size < 4)
-        die_usage("--batch-size 4 or more", "some of 4 devices would have no images");
-}
-
 int main(int argc, char *argv[]) {
     Flags defaults = default_flags;
     defaults.lr = 0.1f;
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 2: three mistakes in an FSDP.",
-                                     .flags = "seed batch-size lr -machine",
+                                     .flags = "seed lr -machine",
                                      .defaults = defaults,
-                                     .prepare = prepare,
                                      .experiment = experiment,
                                      .plot = "exercise_three_mistakes.gp"});
 }

@@ -5,8 +5,9 @@
 #include "chapters/09_what_each_device_keeps/exercises/sharded.h"
 
 // A training that was saved: all numbers of each parameter and of its moments, in their order.
+enum { MOST_FLOATS = 64 << 10 }; // of a parameter
 typedef struct Saved {
-    float *params[MOST_TENSORS], *moments[MOST_TENSORS];
+    float params[MOST_TENSORS][MOST_FLOATS], moments[MOST_TENSORS][MOST_FLOATS];
 } Saved;
 
 void gather(Sharded *s);
