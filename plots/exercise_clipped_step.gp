@@ -14,7 +14,7 @@ set yrange [0:*]
 eval page(1, 2, (k + 4) / 2, sprintf("ZeRO-1 with a clipped gradient, %d devices", k), "")
 eval names(1)
 set title "norm of the mean gradient, before it is clipped"
-plot csv skip 1 using 1:4 with lines lt 8 dt 3 title "max_norm", \
+plot csv skip 1 using 1:4 with lines lt 8 dt 3 title "max\\_norm", \
      csv skip 1 using 1:5 with lines lt 7 lw 4 title "all of it", \
      for [j=1:k] csv skip 1 using 1:(column(5 + j)) with lines lt j title sprintf("parts of device %d", j - 1)
 eval names(2)
