@@ -1,4 +1,4 @@
-# exercise_three_mistakes.gp: losses of trainings that are divided among devices, less those of one that is not.
+# exercise_three_mistakes.gp: how far the losses of divided trainings are from the losses of one that is not divided.
 #
 #   gnuplot -c plots/exercise_three_mistakes.gp CSV PNG
 #
@@ -7,7 +7,7 @@ call ARG0[:strlen(ARG0) - strlen("exercise_three_mistakes.gp")]."style.gp" ARG1
 
 array names[4] = ["k = 1", "k = 2", "k = 4", "k = 4, and from step 6 on k = 2"]
 set xlabel "step"
-set ylabel "loss, less that of the training that is not divided"
+set ylabel "difference from the training that is not divided"
 eval page(1, 1, 2, "A small FSDP: mean losses", "")
 # (Rounding is not magnified.)
 set yrange [*<-0.001:0.001<*]

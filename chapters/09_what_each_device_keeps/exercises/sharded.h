@@ -26,8 +26,8 @@ typedef struct Sharded {
 } Sharded;
 
 // Places an initialize()d network, which has no buffers, on k devices. Parameters of fewer than
-// `smallest` floats are not divided. If `apart` is set, own and own_grads have memory of their own.
-// Otherwise they are slices of params and grads. No parameter has fewer than k floats.
+// `smallest` floats are not divided. If `apart` is set, own and own_grads have separate
+// memory. Otherwise they are slices of params and grads. No parameter has fewer than k floats.
 Sharded *sharded_new(Module *net, int k, size_t smallest, bool apart);
 void sharded_free(Sharded *s); // and its copies on the devices; the network stays
 

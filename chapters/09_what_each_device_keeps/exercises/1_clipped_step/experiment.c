@@ -18,7 +18,7 @@ typedef struct Run {
     double bytes, floats;                            // sent in all; parameters
 } Run;
 
-// Adds to squares[j] those of device j's part of the sum of all devices' gradients.
+// Sums parameter p's gradients over all devices, and adds the squares of part j to squares[j].
 static void add_parts(const Sharded *s, int p, double squares[]) {
     size_t n = numel(s->grads[p][0]);
     double *sums = xcalloc(n, sizeof *sums);

@@ -1,7 +1,7 @@
 // # Exercise 1: a step of ZeRO-1 with a limit for the gradient
 //
-// Chapter 9, question 1: an optimizer that limits the norm of the whole gradient needs all of it at
-// once. But a device of ZeRO-1 has only a part of the sums.
+// Chapter 9: "Adam treats each parameter by itself. So device i needs only part i of the moments."
+// What if an optimizer does not treat each parameter by itself?
 //
 // Difficulty: ★★★☆
 //
@@ -9,8 +9,8 @@
 // so that its norm becomes `max_norm` (PyTorch's `clip_grad_norm_`). For this the devices need one
 // number that none of them can compute alone. What do they have to exchange, and when?
 //
-// **Your task.** Write `clipped_step()`: ZeRO-1 with SGD and momentum instead of Adam, a network
-// whose parameters are divided one by one, and a clipped gradient.
+// **Your task.** Write `clipped_step()`, a step of ZeRO-1 with a clipped gradient. The optimizer is
+// SGD with momentum instead of Adam, and each parameter of the network is divided by itself.
 //
 // **How it is checked.** The functions in sharded.h place small networks on 1 to 4 devices, whose
 // gradients are given. You make two steps. Then all devices must have the parameters that one

@@ -5,8 +5,8 @@
 
 enum { ONE = 1, SEVERAL, LOADED };
 const Part parts[] = {
-    {"one device: three steps are those of a training that is not divided", 3},
-    {"2 to 4 devices: so are they there, and only the necessary bytes move", 4},
+    {"one device: three steps are the same as in a training that is not divided", 3},
+    {"2 to 4 devices: they are the same, too, and only the necessary bytes move", 4},
     {"a saved training goes on: each device has what it needs of parameters and moments", 3},
     {0}};
 

@@ -1,5 +1,5 @@
-// experiment.c: facts about your functions: losses next to those of a training that is not divided,
-// bytes, and the copies of what is not divided.
+// experiment.c: facts about your functions: losses next to the losses of a training that is not
+// divided, bytes, and the copies of what is not divided.
 #include "common/data/fashion_mnist.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"

@@ -1,35 +1,34 @@
 // # Exercise 2: three mistakes in an FSDP
 //
-// Chapter 9: with ZeRO-3 (FSDP), "a device keeps 1/k of the parameters". The small program below
-// does so. It runs without a message, and it has three mistakes that people really make.
+// Chapter 9: "Now a device keeps 1/k of the parameters of each unit." The small FSDP below works in
+// this way. It runs without any error message, but it has three mistakes that people really make.
 //
 // Difficulty: ★★★☆
 //
 // **Aim.** You find mistakes by facts. Which numbers differ from a training that is not divided, on
 // how many devices, and from which step on?
 //
-// **Your task.** Find the three mistakes, and correct them. All that is needed is there. What the
-// functions should do stands above them.
+// **Your task.** Find the three mistakes and correct them. The comments say what the functions
+// should do. None of them needs to be written again.
 //
 // **How it is checked.** A small network trains on one device, on 2 to 4 devices, and from a saved
-// state. Losses, parameters and moments must be those of a training that is not divided, and only
-// the necessary bytes may move between devices.
+// state. Losses, parameters and moments must be the same as in a training that is not divided, and
+// only the necessary bytes may move between devices.
 //
-// **How to run.** Begin with the facts, before you change anything, and again after each change.
+// **How to run.** Look at the facts before you change anything, and after each change.
 //
-//     make exercise-09-2 ARGS=--check               the check alone: seconds
-//     make exercise-09-2                            the check, and the facts if it passes: seconds
-//     build/09_what_each_device_keeps_exercise_2    the facts alone
+//     make exercise-09-2 ARGS=--check               builds and checks it: seconds
+//     build/09_what_each_device_keeps_exercise_2    shows the facts, right or wrong: seconds
 //
 // **What to hand in.** This file, and your answers. For each mistake: which number showed it? With
-// how many devices, and from which step on, is something wrong? Which of them would you have
-// noticed by the losses of 4 devices alone, without others next to them?
+// how many devices, and from which step on, is something wrong? Which of the three would you have
+// noticed if you had seen only the losses of 4 devices?
 #include "your_part.h"
 
-// As in chapter 9, s->own[p][i] is what device i keeps of parameter p: part i, or all of it if the
-// parameter is small, and not divided (sharded.h). YOUR CODE HERE, where it is wrong.
+// s->own[p][i] is what device i keeps of parameter p: part i, or all of it if the parameter is
+// small and so is not divided (sharded.h). YOUR CODE HERE: in the functions that are wrong.
 
-// Puts s->params together from the parts in s->own. (They have memory of their own here.)
+// Puts s->params, which has separate memory here, together from the parts in s->own.
 void gather(Sharded *s) {
     for (int p = 0; p < s->n; p++)
         if (s->divided[p]) all_gather(s->params[p], s->own[p], s->k);
