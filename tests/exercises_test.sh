@@ -52,6 +52,7 @@ refuses 06-3 "a machine with too few devices" --machine d2l-pcie
 refuses 06-4 "--devices: it has 1, 2 and 4" --devices 2
 refuses 07-1 "--workers 1: it needs no servers" --workers 1
 refuses 07-1 "a machine without a network" --machine rtx4090-pcie
+refuses 09-1 "--devices 1: it has all of the gradient" --devices 1
 
 # Exercises that start ranks: by themselves, and with a word where that cannot be.
 starts_ranks() { # N
@@ -184,6 +185,16 @@ figures 07-1 "largest first is within Graham's bound of the least there could be
               least = mean > top[of[1]] ? mean : top[of[1]]
               if (!(busiest[at] <= (4 / 3 - 1 / (3 * of[2])) * least * 1.000001)) bad = 1 }
           exit bad || NR != 127 }'
+
+# Chapter 9: trainings that are divided have the losses of one that is not.
+figures 09-1 "k devices have the losses of one, and the norm of a part is less than the norm of all" '
+    NR > 1 && !($2 / $3 < 1.001 && $2 / $3 > 0.999) { bad = 1 }
+    NR > 1 { sum = 0; for (j = 6; j <= NF; j++) sum += $j ^ 2; if (!(sum / $5 ^ 2 < 1.0001 && sum / $5 ^ 2 > 0.9999)) bad = 1 }
+    $5 > $4 { clipped++ }
+    END { exit bad || NR != 41 || clipped < 10 || clipped > 35 }'
+figures 09-2 "on 1, 2 and 4 devices, and from a saved state, losses are those of a training that is not divided" '
+    NR > 1 { for (j = 3; j <= 6; j++) if (!($j / $2 < 1.0001 && $j / $2 > 0.9999)) bad = 1 }
+    END { exit bad || NR != 13 || NF != 6 }'
 
 # Chapter 8: bytes are those of the formula; three of four functions hang as found, and none of those that are mended.
 if [ -z "$mpi" ]; then

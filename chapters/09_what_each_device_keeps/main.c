@@ -223,6 +223,15 @@
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
 
+// ## Exercises
+//
+// Each has a folder in `exercises/`, with a check (`make exercise-09-1`).
+//
+// 1. Write a step of ZeRO-1 that limits the norm of the gradient. A device has only a part of the
+//    sums. What do the devices have to exchange, and when?
+// 2. Find three mistakes in a small FSDP by comparing numbers. On how many devices does each of
+//    them show, and from which step on?
+
 // ## The program
 
 static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values

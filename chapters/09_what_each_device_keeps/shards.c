@@ -7,7 +7,7 @@
 
 // ## Units
 
-static size_t floats_of(const Module *net, const Part *part) {
+static size_t floats_of(const Module *net, const NetPart *part) {
     Parameters all = parameters_of(net);
     size_t floats = 0;
     for (int p = part->first; p < part->first + part->num; p++)
@@ -15,7 +15,7 @@ static size_t floats_of(const Module *net, const Part *part) {
     return floats;
 }
 
-static bool begins_a_unit(const Zero *z, const Part *part) {
+static bool begins_a_unit(const Zero *z, const NetPart *part) {
     if (z->num_units == 0) return true;
     if (z->stage < ZERO_2) return false;
     return z->units[z->num_units - 1].floats > 0 && floats_of(z->net, part) > 0;
@@ -27,7 +27,7 @@ void make_units(Zero *z) {
     z->parts = parts_of(z->net, &num_parts);
     z->units = xcalloc((size_t)num_parts, sizeof *z->units);
     for (int p = 0; p < num_parts; p++) {
-        Part *part = &z->parts[p];
+        NetPart *part = &z->parts[p];
         if (begins_a_unit(z, part))
             z->units[z->num_units++] =
                 (Unit){.parts = part, .first_param = part->first, .first = first};

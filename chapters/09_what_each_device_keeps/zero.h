@@ -18,7 +18,7 @@ extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
 // module with parameters is a unit, together with the modules without parameters that follow it.
 // With DDP and ZeRO-1, the whole network is one unit.
 typedef struct Unit {
-    Part *parts; // num_parts modules
+    NetPart *parts; // num_parts modules
     int num_parts;
     int first_param, num_params; // in parameters_of()
     size_t first, floats;        // in FlatParameters
@@ -41,7 +41,7 @@ typedef struct Zero {
     int k;
     Stage stage;
     Device **devices;
-    Part *parts; // of the whole network
+    NetPart *parts; // of the whole network
     int num_units;
     Unit *units;
     Shard **shards; // [num_units][k]

@@ -417,24 +417,24 @@ static int num_parameters(const Module *m) {
 }
 
 // Adds the parts of m, whose parameters begin at list[*first], and moves *first past them.
-static Part *add_parts(Module *m, Part *parts, int *n, int *first) {
+static NetPart *add_parts(Module *m, NetPart *parts, int *n, int *first) {
     if (m->forward == sequential_forward) {
         for (int i = 0; i < m->num_children; i++)
             parts = add_parts(m->children[i], parts, n, first);
         return parts;
     }
     parts = xgrow(parts, (size_t)*n + 1, sizeof *parts);
-    parts[*n] = (Part){m, *first, num_parameters(m)};
+    parts[*n] = (NetPart){m, *first, num_parameters(m)};
     *first += parts[(*n)++].num;
     return parts;
 }
 
-Part *parts_of(Module *net, int *n) {
+NetPart *parts_of(Module *net, int *n) {
     int first = *n = 0;
     return add_parts(net, NULL, n, &first);
 }
 
-void forward_part(const Part *part, Tensor *X[], int k) {
+void forward_part(const NetPart *part, Tensor *X[], int k) {
     part->module->forward(part->module, X, k);
 }
 

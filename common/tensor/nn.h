@@ -141,14 +141,14 @@ void sgd_step(Module *net, Device *device, float lr, int batch_size);
 
 // A part of the network: a module in it that is no Sequential, and its parameters, list[first] to
 // list[first + num - 1] of parameters_of().
-typedef struct Part {
+typedef struct NetPart {
     Module *module;
     int first, num;
-} Part;
+} NetPart;
 // The parts in the order in which data passes through them. *n is their number. free() the array.
-Part *parts_of(Module *net, int *n);
+NetPart *parts_of(Module *net, int *n);
 // X[i] becomes the part's output for X[i], on k devices.
-void forward_part(const Part *part, Tensor *X[], int k);
+void forward_part(const NetPart *part, Tensor *X[], int k);
 
 // place_on() for a program that gives memory to parameters and takes it away again (chapter 9).
 // Buffers have memory at once. No trained parameter has any, nor its gradient, before
