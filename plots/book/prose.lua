@@ -328,6 +328,7 @@ function prose.blocks(text, shift, from)
     DefinitionList = number_works,
     Table = is_html and wide_table or nil,
     CodeBlock = function(block)
+      if block.classes[1] == "printed" then return pandoc.Div(prose.printed(block.text), {class = "output"}) end -- (shown.lua)
       if not is_notebook and not block.classes[1] and diagram.is_one(block.text) then
         return raw("<figure>" .. diagram.svg(block.text) .. "</figure>")
       end
