@@ -30,6 +30,7 @@ done <<'RUNS'
 07_parameter_servers --train-size 256 --test-size 50 --epochs 1 --batch-size 64 --staleness 5 --staleness-lr
 08_many_machines --train-size 128 --test-size 20 --batch-size 8 --epochs 1
 08_many_machines as 3 ranks --train --train-size 128 --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
+09_what_each_device_keeps --train-size 64 --devices 2 --batch-size 2
 RUNS
 unset ASAN_OPTIONS
 for program in "$build"/solved/*; do

@@ -79,7 +79,9 @@ static void step_with_a_byte_too_few(void *kind) {
 // Comes first: this process opens no device before its children have.
 TEST(what_is_needed_is_enough_and_a_byte_less_is_not) {
     for (size_t i = 0; i < num_kinds; i++) {
-        expect_death(1, " are in use: 1,032,544 for tensors, 16,777,216 for activations",
+        expect_death(1,
+                     " are in use: 516,272 for parameters, 516,272 for gradients, 16,777,216 for "
+                     "activations",
                      step_with_a_byte_too_few, &kinds[i]);
         expect_death(1, "more --memory", step_with_a_byte_too_few, &kinds[i]);
     }

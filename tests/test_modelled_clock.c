@@ -63,7 +63,7 @@ TEST(a_device_has_the_machines_memory_and_no_more) {
 }
 
 DIES(": 400,001,234 bytes for activations, and of its 1,000,000,000 bytes 600,000,000 are in use: "
-     "600,000,000 for tensors",
+     "600,000,000 for parameters",
      fill_memory(400001234))
 // It has one device, and no network.
 DIES("colab-t4", start_on(machine_find("colab-t4"), BACKEND_MODEL, 2, 1))

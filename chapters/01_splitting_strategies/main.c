@@ -223,9 +223,9 @@
 // devices busy.
 //
 // *When not?* If the network does not fit on one device, split it across or within its layers. Or
-// let each device keep only a part of the parameters and gather the rest when needed (*ZeRO*). If
-// links are slow and gradients large, a pipeline can be faster.  Large language models are trained
-// with all three strategies at once.
+// let each device keep only a part of the parameters and gather the rest when needed (*ZeRO*,
+// chapter 9). If links are slow and gradients large, a pipeline can be faster.  Large language
+// models are trained with all three strategies at once.
 
 // ## Summary
 //

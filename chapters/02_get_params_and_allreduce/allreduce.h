@@ -41,6 +41,14 @@ void allreduce_star(Tensor *const data[], int k);
 // collective reduction operations", ICCS 2004; as k parameter servers: [@li2014].
 void allreduce_sharded(Tensor *const data[], int k);
 
+// Its two halves, with tensors of your own (chapter 9).
+//
+// sums[j], on device j, becomes part j of the sum of all data[i]. It may be that part of data[j].
+// Parts of data[i] are overwritten. received[j] has room for the other devices' part j, k-1 rows.
+void reduce_scatter(Tensor *const sums[], Tensor *const data[], Tensor *const received[], int k);
+// Part j of each full[i] becomes parts[j], which may be that part of full[j].
+void all_gather(Tensor *const full[], Tensor *const parts[], int k);
+
 // The same two halves, but each device sends to its right neighbour only.
 // 2 (k-1) steps of N/k bytes; each device sends 2 (k-1)/k N, and less is not possible. Patarasuk
 // and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
@@ -102,6 +110,8 @@ void receive_and_add(Tensor *sum, const Tensor *from, Event ready, Range piece, 
 
 Traffic allreduce_star_floats(size_t n, int k, int i);
 Traffic allreduce_sharded_floats(size_t n, int k, int i);
+Traffic reduce_scatter_floats(size_t n, int k, int i);
+Traffic all_gather_floats(size_t n, int k, int i);
 Traffic allreduce_ring_floats(size_t n, int k, int i);
 Traffic allreduce_tree_floats(size_t n, int k, int i);
 

@@ -61,6 +61,7 @@ typedef struct Backend {
 } Backend;
 
 typedef struct Allocation Allocation; // memory.c
+typedef struct Freed Freed;           // device.c
 
 struct Queue {
     Device *device;
@@ -82,6 +83,9 @@ struct Device {
     Allocation **allocations;
     size_t num_allocations, allocations_room;
     uint64_t bytes[MEMORY_USES], peak_bytes[MEMORY_USES]; // peaks before the last free
+    Freed *freed; // by device_free_in_order(), but some work in the queue may still use it
+    size_t num_freed, freed_room;
+    uint64_t freed_bytes;
     uint64_t scratch_frees; // how often memory of kernels, which a graph may use, was freed
 };
 

@@ -258,6 +258,52 @@ void devices_after_fork(void) {
     queues_belong_to_this_thread();
 }
 
+// ---- memory that is freed in the order of a queue ---------------------------------------------
+
+struct Freed {
+    void *memory;
+    size_t bytes;
+    const Backend *from;
+    Event after; // in the compute queue
+};
+
+void device_free_in_order(Device *device, void *memory) {
+    if (!memory) return;
+    CHECK(device->backend, "the host has no queue: device_free() frees its memory");
+    uint64_t before = device->bytes[MEMORY_ALL];
+    wait_for_users(device, memory);
+    const Backend *from = memory_remove(device, memory);
+    if (!has_values(device)) { // nothing is there
+        from->free(device, memory);
+        return;
+    }
+    device->freed = xroom(device->freed, device->num_freed, &device->freed_room, sizeof(Freed));
+    Freed *f = &device->freed[device->num_freed++];
+    *f = (Freed){memory, before - device->bytes[MEMORY_ALL], from,
+                 queue_record(compute_queue(device))};
+    device->freed_bytes += f->bytes;
+}
+
+// Waits for the one that was freed first. (This is no wait of the program's, so the modelled clock
+// does not hear of it.)
+static void free_first(Device *device) {
+    Freed first = device->freed[0];
+    memmove(device->freed, device->freed + 1, sizeof(Freed) * --device->num_freed);
+    device->freed_bytes -= first.bytes;
+    device->backend->host_wait(first.after);
+    first.from->free(device, first.memory);
+}
+
+// The limit holds for what is really there, too: bytes that are still in use are waited for if
+// these new ones would not fit beside them.
+static void free_what_is_done(Device *device, double needed) {
+    while (device->num_freed > 0 && (event_reached(device->freed[0].after) ||
+                                     needed + (double)device->freed_bytes > system_.memory))
+        free_first(device);
+}
+
+// ---- closing -----------------------------------------------------------------------------------
+
 enum { MAX_CLOSERS = 8 };
 static void (*closers[MAX_CLOSERS])(void);
 static int num_closers;
@@ -276,6 +322,8 @@ void devices_close(void) {
     for (int id = 0; id < NUM_DEVICE_IDS; id++) {
         Device *device = system_.devices[id];
         if (!device) continue;
+        while (device->num_freed > 0) free_first(device);
+        free(device->freed);
         for (int q = 0; q < QUEUES; q++) {
             if (device->queues[q]) device->backend->close(device->queues[q]);
             free(device->queues[q]);
@@ -325,8 +373,13 @@ void *device_alloc_for(Device *device, size_t bytes, MemoryUse use) {
     double machine = has_values(device) ? INFINITY : backend->memory(device);
     bool limited = device->backend && needed > system_.memory && system_.memory <= machine;
     void *memory = NULL;
+    free_what_is_done(device, needed);
     if (!limited && needed <= machine)
         memory = device->backend ? backend->alloc(device, bytes) : backend->host_alloc(bytes);
+    if (!memory && device->num_freed > 0) { // not enough on a GPU beside what is not free yet
+        while (device->num_freed > 0) free_first(device);
+        return device_alloc_for(device, bytes, use);
+    }
     if (!memory) out_of_memory(device, bytes, use, limited);
     memory_add(device, backend, memory, bytes, use);
     return memory;

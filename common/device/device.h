@@ -150,6 +150,10 @@ void *device_alloc(Device *device, size_t bytes);
 void *device_alloc_for(Device *device, size_t bytes, MemoryUse use);
 // Waits for all that uses the memory, then frees it. It must be memory of this device.
 void device_free(Device *device, void *memory);
+// Frees the memory in the order of the device's compute queue, without waiting, as cudaFreeAsync()
+// does: what is enqueued there before may use it, and what is enqueued later may have its bytes. It
+// stops counting now. (If other queues use the memory, the compute queue first waits for them.)
+void device_free_in_order(Device *device, void *memory);
 // Changes the use of the allocation that contains `address` from MEMORY_OTHER to `use`. (Any other
 // use is kept.) Peaks are corrected as if it had been allocated for that use, unless something has
 // since been freed on the device.
@@ -161,6 +165,8 @@ uint64_t device_peak_bytes(const Device *device);
 // Those for one use. Each use has a peak of its own, at a time of its own.
 uint64_t device_bytes_of(const Device *device, MemoryUse use);
 uint64_t device_peak_bytes_of(const Device *device, MemoryUse use);
+// From now on peaks are those since now. torch.cuda.reset_peak_memory_stats
+void device_reset_peaks(Device *device);
 
 // Limits each device to this many bytes (INFINITY, the default: no limit). MEMORY_KERNELS do not
 // count, so that whether a program fits does not depend on the kind of device. A model device is

@@ -117,6 +117,10 @@ uint64_t device_peak_bytes(const Device *device) {
     return device_peak_bytes_of(device, MEMORY_ALL);
 }
 
+void device_reset_peaks(Device *device) {
+    memset(device->peak_bytes, 0, sizeof device->peak_bytes);
+}
+
 void device_memory_is_for(Device *device, const void *address, MemoryUse use) {
     Allocation *a = allocation_of(device, address);
     if (!a || a->use != MEMORY_OTHER) return;
@@ -131,7 +135,8 @@ void memory_took_for_kernels(Device *device, uint64_t bytes) {
 }
 
 static const char *const names[MEMORY_USES] = {
-    "all", "tensors", "tensors", "tensors", "activations", "what is being exchanged", "kernels"};
+    "all",    "tensors", "parameters", "gradients", "activations", "what is being exchanged",
+    "kernels"};
 
 const char *memory_use_name(MemoryUse use) { return names[use]; }
 

@@ -235,7 +235,8 @@ static char *name_of_lane(const Row *row, int l) {
     for (int i = 0; i < row->n; i++) two_queues |= row->lanes[i].communicates;
     const char *queue = !two_queues ? "" : lane->communicates ? " communication" : " compute";
     if (is_ours) return xprintf("%s%s", name, queue);
-    return xprintf("%s %d%s", called, device_id(lane->device), queue);
+    int i = has_values(lane->device) ? device_id(lane->device) : atoi(number + 1); // of "model:2"
+    return xprintf("%s %d%s", called, i, queue);
 }
 
 static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }

@@ -180,15 +180,20 @@ void backward_from(Tensor *Y, const Tensor *dY) {
 
 // ---- k devices together ------------------------------------------------------------------------
 
-void backward_all(Tensor *const losses[], int k) {
-    Tape *first = tape_of(losses[0]->device);
+int tape_length(const Device *device) { return tape_of(device)->num_nodes; }
+
+void backward_begin(Tensor *const losses[], int k) {
+    const Tape *first = tape_of(losses[0]->device);
     for (int i = 0; i < k; i++) {
         start_at_loss(losses[i]);
         CHECK(tape_of(losses[i]->device)->num_nodes == first->num_nodes,
               "backward_all(): all devices must have run the same operations for these losses");
         count_uses(tape_of(losses[i]->device));
     }
-    for (int n = first->num_nodes - 1; n >= 0; n--) {
+}
+
+void backward_until(Tensor *const losses[], int k, int length) {
+    for (int n = tape_of(losses[0]->device)->num_nodes - 1; n >= length; n--) {
         Node *nodes[MAX_DEVICES]; // the same entry of each tape
         for (int i = 0; i < k; i++) {
             nodes[i] = &tape_of(losses[i]->device)->nodes[n];
@@ -205,7 +210,12 @@ void backward_all(Tensor *const losses[], int k) {
         for (int i = 0; i < k; i++) spend_grad(nodes[i]);
         for (int i = 0; i < k; i++) tell_of_final_grads(nodes[i]);
     }
-    for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = 0;
+    for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = length;
+}
+
+void backward_all(Tensor *const losses[], int k) {
+    backward_begin(losses, k);
+    backward_until(losses, k, 0);
 }
 
 // ---- closing -----------------------------------------------------------------------------------

@@ -39,6 +39,13 @@ void backward_from(Tensor *Y, const Tensor *dY);
 // batch normalisation does.
 void backward_all(Tensor *const losses[], int k);
 
+// backward_all() in parts, for a program that has something to do in between. Note tape_length()
+// at some places during forward. backward_begin() starts at the losses, and backward_until() goes
+// back to where the tape had this length. The last part goes to length 0.
+int tape_length(const Device *device);
+void backward_begin(Tensor *const losses[], int k);
+void backward_until(Tensor *const losses[], int k, int length);
+
 // ---- to write an operation ---------------------------------------------------------------------
 
 // One entry of the tape. `backward` reads out->grad and adds to the gradients of the inputs. After

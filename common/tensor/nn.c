@@ -119,6 +119,38 @@ void place_on(Module *net, Device *device) {
     }
 }
 
+static Tensor *without_memory(Device *device, const Tensor *like) {
+    Tensor *t = xcalloc(1, sizeof *t);
+    *t = (Tensor){.ndim = like->ndim, .device = device, .name = like->name, .is_slice = true};
+    memcpy(t->shape, like->shape, sizeof t->shape);
+    return t;
+}
+
+void place_without_memory(Module *net, Device *device) {
+    Parameters all = parameters_of(net);
+    FlatParameters *flat = &net->on[device_id(device)];
+    CHECK(!flat->buffers, "the network is on this device already");
+    flat->buffers = zeros(device, net->num_buffers);
+    for (int i = 0; i < all.n; i++) {
+        Parameter *p = all.list[i];
+        Tensor *copy = without_memory(device, p->start);
+        if (p->trained) {
+            copy->grad = without_memory(device, p->start);
+            copy->requires_grad = copy->grad_filled = true;
+        } else {
+            if (numel(copy) > 0) copy->data = flat->buffers->data + p->first;
+            tensor_copy(copy, p->start);
+        }
+        p->on[device_id(device)] = copy;
+    }
+}
+
+void parameter_memory(const Parameter *p, const Device *device, float *data, float *grad) {
+    Tensor *t = parameter_data(p, device);
+    t->data = data;
+    t->grad->data = grad;
+}
+
 static Tensor *copy_on(Parameter *p, Device *device) {
     Tensor **copy = &p->on[device_id(device)];
     if (!*copy) place_on(p->net, device);
@@ -376,6 +408,34 @@ void forward_all(Module *net, Tensor *const X[], int k, Tensor *Y[]) {
     CHECK(net->all.n, "initialize() the network first");
     for (int i = 0; i < k; i++) Y[i] = X[i];
     net->forward(net, Y, k);
+}
+
+static int num_parameters(const Module *m) {
+    int n = m->num_own;
+    for (int i = 0; i < m->num_children; i++) n += num_parameters(m->children[i]);
+    return n;
+}
+
+// Adds the parts of m, whose parameters begin at list[*first], and moves *first past them.
+static Part *add_parts(Module *m, Part *parts, int *n, int *first) {
+    if (m->forward == sequential_forward) {
+        for (int i = 0; i < m->num_children; i++)
+            parts = add_parts(m->children[i], parts, n, first);
+        return parts;
+    }
+    parts = xgrow(parts, (size_t)*n + 1, sizeof *parts);
+    parts[*n] = (Part){m, *first, num_parameters(m)};
+    *first += parts[(*n)++].num;
+    return parts;
+}
+
+Part *parts_of(Module *net, int *n) {
+    int first = *n = 0;
+    return add_parts(net, NULL, n, &first);
+}
+
+void forward_part(const Part *part, Tensor *X[], int k) {
+    part->module->forward(part->module, X, k);
 }
 
 Tensor *forward(Module *net, Tensor *X) {

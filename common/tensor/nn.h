@@ -139,6 +139,23 @@ FlatParameters flat_parameters(const Module *net, const Device *device);
 // sgd() of functional.h for all trained parameters on a device.
 void sgd_step(Module *net, Device *device, float lr, int batch_size);
 
+// A part of the network: a module in it that is no Sequential, and its parameters, list[first] to
+// list[first + num - 1] of parameters_of().
+typedef struct Part {
+    Module *module;
+    int first, num;
+} Part;
+// The parts in the order in which data passes through them. *n is their number. free() the array.
+Part *parts_of(Module *net, int *n);
+// X[i] becomes the part's output for X[i], on k devices.
+void forward_part(const Part *part, Tensor *X[], int k);
+
+// place_on() for a program that gives memory to parameters and takes it away again (chapter 9).
+// Buffers have memory at once. No trained parameter has any, nor its gradient, before
+// parameter_memory() says where they are. Gradients have to be zero there.
+void place_without_memory(Module *net, Device *device);
+void parameter_memory(const Parameter *parameter, const Device *device, float *data, float *grad);
+
 // Bytes of the trained parameters and of the buffers (running statistics), on one device.
 size_t parameter_bytes(const Module *net);
 size_t buffer_bytes(const Module *net);

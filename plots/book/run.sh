@@ -46,9 +46,9 @@ if [ $status != 0 ]; then
         "try make run-${name%%_*}; make book RUN=0 takes the output of the last run"
 fi
 
-ranks=
-[ $# = 0 ] || ranks=yes
-while [ "$ranks" ] && read -r also expected flags_of_it && [ "$also" ]; do
+more=yes # without MPI there are no ranks
+[ $# != 0 ] || [ ! -f "chapters/$name/ranks" ] || more=
+while [ "$more" ] && read -r also expected flags_of_it && [ "$also" ]; do
     status=0
     (cd "$new" && exec "$@" "$program" $flags_of_it </dev/null >also 2>errors) || status=$?
     [ $status = "$expected" ] || refuse "chapters/$name/recorded: $flags_of_it ended with status $status, not $expected" "see $work/errors"

@@ -1,0 +1,57 @@
+// behind.h: trainings that the chapter compares, and its tables and pictures. `rows`: of each
+// device.
+#ifndef CHAPTER_09_BEHIND_H
+#define CHAPTER_09_BEHIND_H
+
+#include "common/data/fashion_mnist.h"
+#include "common/device/trace.h"
+#include "common/model/machine.h"
+#include "../zero.h"
+
+enum { NUM_STEPS = 5 };
+
+// training.c: a training of ResNet-18 with Adam.
+typedef struct ZeroRun {
+    Stage stage;
+    int k;
+    double losses[NUM_STEPS]; // means over the minibatch; NAN without values
+    float *values;            // num_values parameters at the end; NULL without values
+    size_t num_values;
+    // Of device 0 (no other device has or sends more): what it keeps and what passes through; its
+    // activations; the most that was allocated at a time; and what it sends in a step.
+    ZeroMemory memory;
+    size_t activations, peak, sent;
+    double seconds;   // of a step on the modelled machine; NAN if it was computed
+    TraceSpan *spans; // num_spans pieces of work in that step, if it was traced
+    int num_spans;
+} ZeroRun;
+
+// Trains NUM_STEPS steps on devices 0 to k-1, with the same initial values and the same minibatches
+// each time. Ends the program with an error if memory or bytes are not what the formulas say. For
+// zero_run_free().
+ZeroRun train_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed);
+// The second step on devices without values, and how long it takes on the machine (NULL: NAN).
+ZeroRun model_stage(Stage stage, int k, int rows, const Machine *machine, bool traced);
+void zero_run_free(ZeroRun *t);
+// The number of parameters that differ in any bit; NAN without values.
+double num_different(const ZeroRun *a, const ZeroRun *b);
+
+// tables.c: of one device, where the memory goes, counted and by the formula.
+void print_one_device(const ZeroRun *run);
+// What a device keeps and sends: runs[] are the stages from STAGE_DDP on. `differ` is the number of
+// parameters that differ from DDP's after all steps.
+void print_zero1(const ZeroRun runs[]);
+void print_zero2(const ZeroRun runs[]);
+void print_zero3(const ZeroRun runs[]);
+void print_one_run(const ZeroRun *run); // the same of one stage alone, and its losses
+// The losses of two runs, step by step, the second one with a limit (in bytes).
+void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
+// All stages on eight devices of a machine with fast links, and on one with slow links. Returns how
+// many times as long as DDP's a step of ZeRO-3 is over the slow ones; NAN with --machine none.
+double print_machines(int rows);
+
+// timeline.c: a step of ZeRO-3, the two queues of device 0, as a picture,
+// book_timeline("_modelled.png"). Nothing with --machine none.
+void draw_step(int k, int rows);
+
+#endif

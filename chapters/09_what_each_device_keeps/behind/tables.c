@@ -1,0 +1,99 @@
+// tables.c: what each device keeps and sends.
+#include "behind.h"
+
+#include "common/book.h"
+
+static double mb(size_t bytes) { return (double)bytes / 1e6; }
+
+// A row of numbers, the last one of which may be missing (NAN).
+static void add_part(Table *t, const char *name, size_t counted, double formula, const char *each) {
+    table_text(t, "%s", name);
+    table_numbers(t, mb(counted), formula / 1e6);
+    table_text(t, "%s", each);
+}
+
+void print_one_device(const ZeroRun *run) {
+    const ZeroMemory *m = &run->memory;
+    double n = (double)run->num_values;
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("one device, MB", 14), FIXED("counted", 1), FIXED("formula", 1),
+                    WORDS("bytes per parameter", 19));
+    add_part(&t, "parameters", m->parameters, 4 * n, "4");
+    add_part(&t, "gradients", m->gradients, 4 * n, "4");
+    add_part(&t, "moments", m->moments, 8 * n, "8");
+    add_part(&t, "activations", run->activations, NAN, "-");
+    add_part(&t, "all", run->peak, NAN, "-");
+}
+
+static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
+    char title[32];
+    snprintf(title, sizeof title, "%d devices, MB", runs->k);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),
+                    FIXED("moments", 1), FIXED("temporary", 1), FIXED("activations", 1),
+                    FIXED("all", 1), FIXED("sent", 1), WHOLE("differ"));
+    for (const ZeroRun *run = &runs[first]; run <= &runs[last]; run++) {
+        const ZeroMemory *m = &run->memory;
+        table_text(&t, "%s", stage_names[run->stage]);
+        table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
+                      mb(run->activations), mb(run->peak), mb(run->sent),
+                      run == runs ? NAN : num_different(run, runs));
+    }
+}
+
+void print_zero1(const ZeroRun runs[]) { print_stages(runs, STAGE_DDP, ZERO_1); }
+
+void print_zero2(const ZeroRun runs[]) { print_stages(runs, ZERO_2, ZERO_2); }
+
+void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
+
+void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
+    char title[48];
+    snprintf(title, sizeof title, "%s, %.0f MB", stage_names[limited->stage], limit / 1e6);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("DDP, no limit", 9), DIGITS(title, 9),
+                    WHOLE("parameters that differ"));
+    for (int s = 0; s < NUM_STEPS; s++) {
+        table_text(&t, "%d", s + 1);
+        table_numbers(&t, ddp->losses[s], limited->losses[s],
+                      s < NUM_STEPS - 1 ? NAN : num_different(limited, ddp));
+    }
+}
+
+void print_one_run(const ZeroRun *run) {
+    print_stages(run, (Stage)0, (Stage)0);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("loss", 9));
+    for (int s = 0; s < NUM_STEPS; s++) {
+        table_text(&t, "%d", s + 1);
+        table_numbers(&t, run->losses[s]);
+    }
+}
+
+double print_machines(int rows) {
+    enum { K = 8, MACHINES = 2 };
+    const Machine *machines[MACHINES] = {NULL};
+    double seconds[NUM_STAGES][MACHINES];
+    char title[48];
+    if (modelled_machine()) {
+        machines[0] = machine_find("dgx-a100");
+        machines[1] = machine_find("cluster-10gbe");
+    }
+    snprintf(title, sizeof title, "%d devices, %d images each", K, rows);
+    printf("\n");
+    Table t =
+        TABLE(NULL, WORDS(title, 25), FIXED("memory", 1, .unit = "MB"),
+              FIXED("sent", 1, .unit = "MB"), FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
+              FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true));
+    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+        ZeroRun run;
+        for (int m = 0; m < MACHINES; m++) {
+            run = model_stage(stage, K, rows, machines[m], false);
+            seconds[stage][m] = run.seconds;
+            zero_run_free(&run);
+        }
+        table_text(&t, "%s", stage_names[stage]);
+        table_numbers(&t, (double)run.peak, (double)run.sent, seconds[stage][0], seconds[stage][1]);
+    }
+    return seconds[ZERO_3][1] / seconds[STAGE_DDP][1];
+}

@@ -1,0 +1,333 @@
+// main.c: the story of chapter 9. README.md says how to run it and what to read.
+#include "common/book.h"
+#include "behind/behind.h"
+
+// ## Where the memory goes
+//
+// Eight GPUs with 12 GB each have 96 GB together. So why does PyTorch run out of memory at 12 GB?
+// Because with DDP (chapter 6), every GPU holds a complete copy of everything.
+//
+// Four things need memory. For each *parameter*, a device holds its value and its *gradient*, 4
+// bytes each. The optimizer Adam adds two *moments*, which are moving averages of the gradient and
+// of its square, 8 bytes together. The *activations* are what the backward pass still needs from
+// the forward pass. Their size depends on the number of images, and not on the number of
+// parameters. Here one device trains ResNet-18 with Adam, with 4 images in each minibatch. The
+// program counts all memory that it allocates on the device:
+//
+// behind/tables.c:print_one_device
+//
+// Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
+// is. The activations of 4 images take little memory here. (The program reserves memory for them in
+// pieces of 16 MiB, so the number is rounded up.)
+//
+// DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
+// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
+// three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
+//
+// |        | parameters | gradients | moments |
+// |:-------|:-----------|:----------|:--------|
+// | DDP    | all        | all       | all     |
+// | ZeRO-1 | all        | all       | 1/k     |
+// | ZeRO-2 | all        | 1/k       | 1/k     |
+// | ZeRO-3 | 1/k        | 1/k       | 1/k     |
+//
+// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
+// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
+// it, because we can limit the memory of a device.
+//
+// ## ZeRO-1: keep a part of the moments
+//
+// An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
+// device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
+// Then every device of DDP updates all parameters. But device i could update part i already after
+// the first half. ZeRO-1 does this, and then gathers the new parameters instead of the gradients:
+//
+// ```
+// DDP      reduce-scatter gradients    all-gather gradients    update all parameters
+// ZeRO-1   reduce-scatter gradients    update part i           all-gather parameters
+// ```
+//
+// Adam treats each parameter by itself. So device i needs only part i of the moments.
+//
+// zero1.c:zero1_step
+//
+// Here `own[i]` and `own_grads[i]` are part i of the vectors `params[i]` and `grads[i]`, in the
+// same memory. `received[i]` is where the other devices' gradients arrive.
+//
+// DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
+// compute the same bits. Both add each gradient in the same order, device 0's first, if DDP uses
+// the sharded allreduce. Each sum then goes through the same formula, on one device or on all.
+//
+// main.c:ask_about_moments
+//
+// behind/tables.c:print_zero1
+//
+// The table shows device 0 of four, which train with 16 images per minibatch. *Temporary* memory is
+// used only during a part of the step. In both rows it holds the gradients that arrive from the
+// other devices. *All* is the most memory that was allocated at any time, and *sent* is what the
+// device sends in each step. *Differ* is the number of parameters, out of 11 million, that are not
+// equal to DDP's in every bit after five steps.
+//
+// ## ZeRO-2: keep a part of the gradients
+//
+// After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
+// computes all of them. To never hold them all at once, ZeRO-2 divides the network into *units*.
+// Here each residual block is a unit, and so is each layer outside of the blocks that has
+// parameters. The units replace the buckets of chapter 6.
+//
+// zero2.c:zero2_backward
+//
+// `allocate_gradients()` allocates memory for the gradients of unit u, and fills it with zeros.
+// `backward_until()` goes back to where the forward pass of unit u began. Then the sum starts:
+//
+// zero2.c:reduce_gradients
+//
+// Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
+// queues (chapter 6). The reduce-scatter runs there, while the compute queues continue with the
+// next unit. `finish_reducing()` makes the compute queues wait until it is done, and frees the
+// gradients. But at that moment, kernels that use this memory may still be waiting in a queue. So
+// the memory is freed *in order*: after these kernels, and before everything that is enqueued
+// later. (CUDA has `cudaFreeAsync()` for this.)
+//
+// After the update, each device has new values for its part of each unit, and gathers the others,
+// as in ZeRO-1.
+//
+// behind/tables.c:print_zero2
+//
+// A device now keeps a quarter of the gradients. But it needs more temporary memory. At its peak,
+// it holds all gradients of two units: one that is going backward, and one that is being reduced.
+// In ResNet-18, this is a lot, because the last residual block has two convolutions with $512
+// \cdot 512 \cdot 9$ parameters each. These are 4.7 of its 11.2 million parameters.
+//
+// ## ZeRO-3: keep a part of the parameters
+//
+// ZeRO-3 is also called *fully sharded data parallel* (FSDP), and in PyTorch, `fully_shard`. Now a
+// device keeps 1/k of the parameters of each unit. It cannot compute with a part of them. So before
+// a unit computes, all devices gather its parameters. PyTorch calls this `unshard()`:
+//
+// zero3.c:unshard
+//
+// The new memory may have belonged to another unit until now. So the communication queue waits for
+// the compute queue before it writes there. `point_to()` sets the addresses of the network's
+// parameters, which are slices of `full`. As soon as the unit has computed, the memory is freed, in
+// order:
+//
+// zero3.c:reshard
+//
+// The forward pass gathers each unit just before it computes, and frees it just after:
+//
+// zero3.c:zero3_forward
+//
+// When unit u computes, unit u + 1 is already on its way. This is called *prefetching*. So two
+// units are gathered at a time, and no more. The backward pass needs the parameters again, to
+// compute the gradients of each unit's input. So each unit is gathered a second time:
+//
+// zero3.c:zero3_backward
+//
+// The new values of the parameters are not gathered after the update. The next forward pass gathers
+// them.
+//
+// main.c:ask_about_bytes
+//
+// behind/tables.c:print_zero3
+//
+// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three halves: two
+// all-gathers and one reduce-scatter.
+//
+// The temporary memory is largest during the backward pass of
+// some unit u. Then the device holds the parameters and gradients of unit u, the prefetched
+// parameters of unit u - 1, and the gradients of unit u + 1, which are being reduced, with what
+// arrives from other devices. If unit u has $n_u$ parameters, these are
+//
+// $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
+//
+// bytes. The program checks every count against such a formula (`formulas.c`).
+//
+// ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
+// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
+// lane, forward and backward kernels follow each other. In the communication lane, there is an
+// exchange for each unit, twice as many in the backward pass, and most of them while the compute
+// lane computes.")
+//
+// In the forward pass, the communication queue gathers one unit after another, while the compute
+// queue is busy. In the backward pass it also reduces gradients. The last unit was freed at the end
+// of the forward pass and is gathered again at once, so the compute queue has to wait for it.
+//
+// ## It fits
+//
+// How much memory does each of the four devices need for ZeRO-3? What it keeps takes $16/4 = 4$
+// bytes per parameter, which is 44.7 MB. The temporary memory takes 67.2 MB, and the activations
+// take 21.4 MB. This makes 133.3 MB, so we set the limit to 140 MB. First we try DDP:
+//
+// recorded:ddp
+//
+// Parameters, gradients and the first moment (among the *tensors*, with the running statistics of
+// batch norm) are allocated already. The second moment does not fit. So DDP ends before its first
+// step, and no minibatch is small enough to change that. ZeRO-3 has the same limit:
+//
+// behind/tables.c:print_losses
+//
+// ZeRO-3 trains. All its losses are equal to DDP's without a limit, and after five steps, no
+// parameter differs in any bit. So four devices have trained a network that does not fit on any of
+// them alone.
+//
+// More devices make the kept parts smaller, but not the units. If you need less temporary memory,
+// choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
+// small part of the network, and so is the temporary memory.
+//
+// ## What each stage costs
+//
+// The program models a step on eight devices of two machines. Both have the same GPUs, NVIDIA's
+// A100. In the first (`dgx-a100`), all eight are in one host and connected by NVLink. In the second
+// (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
+//
+// main.c:ask_about_time
+//
+// behind/tables.c:print_machines
+//
+// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many.
+// ZeRO-1 exchanges after the backward pass here, so it hides nothing. (It could exchange in
+// buckets, like DDP.) ZeRO-2 exchanges each unit by itself. Its units are smaller than DDP's
+// buckets, so it pays the fixed cost of an exchange more often.
+//
+// On NVLink, DDP and all stages take about the same time. Most exchanges of ZeRO-3 run while the
+// device computes, and each device updates only an eighth of the parameters.
+//
+// ## Summary
+//
+// - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
+//   this on every device.
+// - ZeRO-1 updates between the two halves of an allreduce. It keeps 1/k of the moments and sends
+//   the same bytes as DDP.
+// - ZeRO-2 also keeps 1/k of the gradients. It reduces one unit after another, during the backward
+//   pass.
+// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
+//   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
+// - All stages compute the same bits as DDP. The largest units decide how much temporary memory a
+//   device needs.
+//
+// ## Questions
+//
+// 1. ZeRO-1 updates each part of the parameters on a different device. Why is the result the same?
+//    Which property of an optimizer does this need?
+// 2. PyTorch's `ZeroRedundancyOptimizer` works on top of DDP. After DDP's allreduce, each rank
+//    updates its part of the parameters and broadcasts it. How many times as many bytes as our
+//    `zero1_step()` does this move?
+// 3. Which columns of the tables become smaller if you use 64 devices instead of 4? Can ZeRO-3 then
+//    train ResNet-18 with a limit of 60 MB?
+// 4. What would happen to memory and bytes if ZeRO-3 did not free a unit between its forward and
+//    its backward pass? (This is PyTorch's `reshard_after_forward=False`.)
+// 5. In `unshard()`, what could go wrong if the communication queue did not wait for the compute
+//    queue?
+// 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
+//    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
+//    and with ZeRO-3?
+
+// ## The program
+
+static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values
+
+static Prediction ask_about_moments(int k) {
+    if (k != 4) return (Prediction){0};
+    return predict_first("ResNet-18's parameters take 44.7 MB. Four devices train it with ZeRO-1. "
+                         "How many MB of parameters, gradients and moments does each of them "
+                         "keep?");
+}
+
+static Prediction ask_about_bytes(void) {
+    return predict_first("How many times as many bytes as in a step of DDP does a device send in a "
+                         "step of ZeRO-3?");
+}
+
+static Prediction ask_about_time(void) {
+    return predict_first("Eight hosts with one A100 each are connected by 10 Gb/s Ethernet. How "
+                         "many times as long as a step of DDP is a step of ZeRO-3?");
+}
+
+static double kept(const ZeroMemory *m) {
+    return (double)(m->parameters + m->gradients + m->moments);
+}
+
+static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
+    ZeroRun one = train_stage(STAGE_DDP, 1, data, batch_size / k, seed);
+    print_one_device(&one);
+    for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
+        runs[s] = train_stage(s, k, data, batch_size, seed);
+    Prediction mb = ask_about_moments(k);
+    print_zero1(runs);
+    predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
+    print_zero2(runs);
+    Prediction times = ask_about_bytes();
+    print_zero3(runs);
+    predict_compare(times, (double)runs[ZERO_3].sent / (double)runs[STAGE_DDP].sent, "times");
+    zero_run_free(&one);
+}
+
+// The limit is the peak of ZeRO-3, rounded up to the next 10 MB.
+static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
+    double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
+    double before = devices_limit_memory(limit);
+    ZeroRun limited = train_stage(ZERO_3, k, data, batch_size, seed);
+    devices_limit_memory(before);
+    print_losses(&runs[STAGE_DDP], &limited, limit);
+    zero_run_free(&limited);
+}
+
+static void compare_machines(int rows) {
+    Prediction longer = modelled_machine() ? ask_about_time() : (Prediction){0};
+    double times = print_machines(rows);
+    predict_compare(longer, times, "times as long");
+    if (modelled_machine())
+        book_result("on 10 Gb/s Ethernet, a step of ZeRO-3 takes %.2f times as long as a step of "
+                    "DDP",
+                    times);
+}
+
+static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
+    ZeroRun run = train_stage(stage, k, data, batch_size, seed);
+    print_one_run(&run);
+    zero_run_free(&run);
+}
+
+static void check_images(int images, int batch_size, int k) {
+    if (batch_size < k)
+        die_usage("a larger --batch-size, or fewer --devices",
+                  "a minibatch of %d images has none for some of %d devices", batch_size, k);
+    if (images < NUM_STEPS * batch_size)
+        die_usage("a smaller --batch-size, or a larger --train-size",
+                  "%d steps of %d images need more than %d images", NUM_STEPS, batch_size, images);
+}
+
+int main(int argc, char *argv[]) {
+    const char *name = "all";
+    const Flag own_flags[] = {
+        {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
+         .choices = "all|ddp|zero-1|zero-2|zero-3"},
+        {0},
+    };
+    Flags defaults = default_flags;
+    defaults.batch_size = 16;
+    defaults.machine = "dgx-a100";
+    defaults.own = own_flags;
+    Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
+                             "devices seed batch-size train-size data", defaults);
+    choose_allreduce("sharded");
+    int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    book_timeline("_modelled.png");
+    book_check_outputs();
+    Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
+    check_images(data->count, flags.batch_size, k);
+    Stage stage = STAGE_DDP;
+    while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
+    if (stage < NUM_STAGES)
+        train_in_one_stage(stage, k, data, flags.batch_size, flags.seed);
+    else {
+        train_in_all_stages(k, data, flags.batch_size, flags.seed);
+        train_within_limit(k, data, flags.batch_size, flags.seed);
+        compare_machines(flags.batch_size / k);
+        draw_step(k, flags.batch_size / k);
+        for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
+    }
+    dataset_free(data);
+    return book_end();
+}

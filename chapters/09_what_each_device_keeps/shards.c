@@ -1,0 +1,155 @@
+// shards.c: which parameters belong together, and which part of them each device keeps.
+#include "zero.h"
+
+#include "common/base/error.h"
+
+#include <stdlib.h>
+
+// ## Units
+
+static size_t floats_of(const Module *net, const Part *part) {
+    Parameters all = parameters_of(net);
+    size_t floats = 0;
+    for (int p = part->first; p < part->first + part->num; p++)
+        if (all.list[p]->trained) floats += numel(all.list[p]->start);
+    return floats;
+}
+
+static bool begins_a_unit(const Zero *z, const Part *part) {
+    if (z->num_units == 0) return true;
+    if (z->stage < ZERO_2) return false;
+    return z->units[z->num_units - 1].floats > 0 && floats_of(z->net, part) > 0;
+}
+
+void make_units(Zero *z) {
+    int num_parts;
+    size_t first = 0;
+    z->parts = parts_of(z->net, &num_parts);
+    z->units = xcalloc((size_t)num_parts, sizeof *z->units);
+    for (int p = 0; p < num_parts; p++) {
+        Part *part = &z->parts[p];
+        if (begins_a_unit(z, part))
+            z->units[z->num_units++] =
+                (Unit){.parts = part, .first_param = part->first, .first = first};
+        Unit *unit = &z->units[z->num_units - 1];
+        unit->num_parts++;
+        unit->num_params += part->num;
+        unit->floats += floats_of(z->net, part);
+        first += floats_of(z->net, part);
+    }
+}
+
+const char *unit_name(const Zero *z, int u) {
+    return parameters_of(z->net).list[z->units[u].first_param]->name;
+}
+
+// ## Shards
+
+Range own_part(const Zero *z, int u, int i) {
+    long floats = (long)z->units[u].floats;
+    if (z->stage == STAGE_DDP) return (Range){0, floats}; // each device updates all
+    return equal_range(floats, z->k, i);
+}
+
+Tensor *floats_on(Device *device, size_t n, MemoryUse use) {
+    Tensor *t = tensor_new(device, (int)n);
+    device_memory_is_for(device, t->data, use);
+    return t;
+}
+
+static Tensor *slice(const Tensor *flat, Range part) {
+    return tensor_slice(flat, (size_t)part.first, 1, (int[]){(int)part.count});
+}
+
+// The device's own part of a unit: memory of its own, or a part of memory that is there anyway.
+static void make_shard(Zero *z, int u, int i) {
+    Shard *s = &z->shards[u][i];
+    Range part = own_part(z, u, i);
+    size_t all = z->units[u].floats, own = (size_t)part.count;
+    Device *device = z->devices[i];
+    if (z->ddp) {
+        FlatParameters flat = flat_parameters(z->net, device);
+        s->own = slice(flat.data, part);
+        attach_grad_at(s->own, flat.grad, 0);
+        return;
+    }
+    if (z->stage < ZERO_3) s->full = floats_on(device, all, MEMORY_PARAMETERS);
+    if (z->stage < ZERO_2) s->full_grad = floats_on(device, all, MEMORY_GRADIENTS);
+    s->own = s->full ? slice(s->full, part) : floats_on(device, own, MEMORY_PARAMETERS);
+    s->own->grad =
+        s->full_grad ? slice(s->full_grad, part) : floats_on(device, own, MEMORY_GRADIENTS);
+}
+
+// Copies what is in both: the parameter's initial values, and `floats` of the unit from `first` on.
+static void copy_start(const Parameter *p, size_t first, size_t floats, Tensor *to) {
+    size_t begin = p->first > first ? p->first : first;
+    size_t end = p->first + numel(p->start), last = first + floats;
+    if (last < end) end = last;
+    if (begin >= end) return;
+    device_copy(to->device, to->data + (begin - first), host(), p->start->data + (begin - p->first),
+                sizeof(float) * (end - begin));
+}
+
+static void fill_shard(const Zero *z, int u, int i) {
+    const Unit *unit = &z->units[u];
+    const Shard *s = &z->shards[u][i];
+    Tensor *to = s->full ? s->full : s->own;
+    size_t first = unit->first + (s->full ? 0 : (size_t)own_part(z, u, i).first);
+    Parameters all = parameters_of(z->net);
+    for (int p = unit->first_param; p < unit->first_param + unit->num_params; p++)
+        if (all.list[p]->trained) copy_start(all.list[p], first, numel(to), to);
+    if (s->full_grad) tensor_fill(s->full_grad, 0);
+    tensor_fill(s->own->grad, 0);
+}
+
+void point_to(const Zero *z, int u, int i) {
+    const Unit *unit = &z->units[u];
+    const Shard *s = &z->shards[u][i];
+    Parameters all = parameters_of(z->net);
+    for (int p = unit->first_param; p < unit->first_param + unit->num_params; p++) {
+        if (!all.list[p]->trained) continue;
+        size_t at = all.list[p]->first - unit->first;
+        parameter_memory(all.list[p], z->devices[i], s->full ? s->full->data + at : NULL,
+                         s->full_grad ? s->full_grad->data + at : NULL);
+    }
+}
+
+void make_shards(Zero *z) {
+    z->shards = xcalloc((size_t)z->num_units, sizeof *z->shards);
+    for (int u = 0; u < z->num_units; u++) {
+        if (z->units[u].floats < (size_t)z->k)
+            die("use fewer --devices", "%d devices cannot share the %zu parameters from %s on",
+                z->k, z->units[u].floats, unit_name(z, u));
+        z->shards[u] = xcalloc((size_t)z->k, sizeof **z->shards);
+        for (int i = 0; i < z->k; i++) {
+            make_shard(z, u, i);
+            if (z->ddp) continue;
+            fill_shard(z, u, i);
+            point_to(z, u, i);
+        }
+    }
+}
+
+void free_shards(Zero *z) {
+    for (int u = 0; u < z->num_units; u++) {
+        for (int i = 0; i < z->k; i++) {
+            Shard *s = &z->shards[u][i];
+            tensor_free(s->own);
+            tensor_free(s->full);
+            tensor_free(s->full_grad);
+            tensor_free(s->received);
+        }
+        free(z->shards[u]);
+    }
+    free(z->shards);
+}
+
+// ## As arrays of tensors, one on each device
+
+void own_parameters(const Zero *z, int u, Tensor *own[]) {
+    for (int i = 0; i < z->k; i++) own[i] = z->shards[u][i].own;
+}
+
+void own_gradients(const Zero *z, int u, Tensor *own[]) {
+    for (int i = 0; i < z->k; i++) own[i] = z->shards[u][i].own->grad;
+}

@@ -1,0 +1,136 @@
+// zero.h: training with Adam on k devices, each of which keeps all of the training's state or a
+// part of it. Sources: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
+// Parameter Models", SC 2020; PyTorch's `fully_shard` (torch/distributed/fsdp).
+#ifndef ZERO_H
+#define ZERO_H
+
+#include "common/tensor/adam.h"
+#include "common/tensor/nn.h"
+#include "chapters/06_data_parallel_and_ddp/ddp.h"
+
+// What a device keeps 1/k of: nothing (DDP), the moments (ZeRO-1), also the gradients (ZeRO-2),
+// also the parameters (ZeRO-3, which PyTorch calls FSDP).
+typedef enum Stage { STAGE_DDP, ZERO_1, ZERO_2, ZERO_3, NUM_STAGES } Stage;
+extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
+
+// Neighbouring modules whose parameters are gathered together, and whose gradients are reduced
+// together. Its parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
+// module with parameters is a unit, together with the modules without parameters that follow it.
+// With DDP and ZeRO-1, the whole network is one unit.
+typedef struct Unit {
+    Part *parts; // num_parts modules
+    int num_parts;
+    int first_param, num_params; // in parameters_of()
+    size_t first, floats;        // in FlatParameters
+    int tape_begin;              // tape_length() before its forward pass in this step
+} Unit;
+
+// What a device keeps and borrows of a unit.
+typedef struct Shard {
+    Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
+    // NULL while the device does not have them (and with DDP, where chapter 6 has them):
+    Tensor *full;      // all parameters of the unit
+    Tensor *full_grad; // all its gradients
+    Tensor *received;  // the other devices' gradients of the own part
+    Event gathered;    // `full` is complete
+    Event reduced;     // own->grad is complete, and other devices have read full_grad
+} Shard;
+
+typedef struct Zero {
+    Module *net;
+    int k;
+    Stage stage;
+    Device **devices;
+    Part *parts; // of the whole network
+    int num_units;
+    Unit *units;
+    Shard **shards; // [num_units][k]
+    Adam **adam;    // [k]
+    Ddp *ddp;       // of DDP, else NULL
+} Zero;
+
+// Places the network, which must be initialize()d, on the k devices: each gets its part of the
+// initial values, and zeros as moments. The network must outlive the Zero and must not be on any
+// device yet. die()s if a unit has fewer parameters than there are devices. For zero_free(), after
+// which the network has no parameters on the devices: zero_read() them before.
+Zero *zero_new(Module *net, Device *const devices[], int k, Stage stage, AdamOptions options);
+void zero_free(Zero *z);
+
+// A step: forward, loss, backward, update. X_shards[i] and y_shards[i] are on device i, whose
+// begin_step() was called. batch_size is the number of rows on all devices. losses[i] is the summed
+// loss of device i. Enqueued, not waited for. die()s if a block is still gathered at the end.
+//
+// DDP needs choose_allreduce("sharded") for the same bits as the others.
+void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
+               int batch_size, Tensor *losses[]);
+
+// Copies all parameters, put together from the devices' parts, in the order of FlatParameters.
+// Waits.
+void zero_read(const Zero *z, float *values);
+
+// ---- what the stages share -----------------------------------------------------------------------
+
+// shards.c: the part of unit u that device i keeps; own (or own->grad) of each device.
+Range own_part(const Zero *z, int u, int i);
+void own_parameters(const Zero *z, int u, Tensor *own[]);
+void own_gradients(const Zero *z, int u, Tensor *own[]);
+// For zero_new() and zero_free(). The network is on the devices.
+void make_units(Zero *z);
+void make_shards(Zero *z);
+void free_shards(Zero *z);
+// The name of the unit's first parameter, for messages.
+const char *unit_name(const Zero *z, int u);
+// n floats, counted for this use.
+Tensor *floats_on(Device *device, size_t n, MemoryUse use);
+// The network's parameters of unit u on device i are now in `full` and `full_grad`, or nowhere.
+void point_to(const Zero *z, int u, int i);
+
+// zero.c: the forward pass of unit u: Y[i] becomes its output for Y[i].
+void forward_unit(Zero *z, int u, Tensor *Y[]);
+// Room for the other devices' gradients of device j's part.
+Tensor *room_to_receive(const Zero *z, int u, int j);
+// Everything enqueued between these two calls goes into the communication queues.
+void begin_exchange(void);
+void end_exchange(void);
+// Frees a tensor when the device's compute queue comes to this point, and sets it to NULL.
+void free_in_order(Tensor **t);
+
+// ---- the stages ----------------------------------------------------------------------------------
+
+// zero1.c: the gradients' sum, the update, and the new parameters.
+void zero1_step(Zero *z, float lr, int batch_size);
+
+// zero2.c: memory for the gradients of unit u; their sum, on the communication queues, while
+// backward continues; and the end of that, when their memory is free again.
+void allocate_gradients(Zero *z, int u);
+void reduce_gradients(Zero *z, int u);
+void finish_reducing(Zero *z, int u);
+void zero2_backward(Zero *z, Tensor *const losses[]);
+void gather_updated(Zero *z);
+
+// zero3.c: PyTorch's unshard() and reshard(). unshard() begins to collect the parameters of unit u
+// on the communication queues, and wait_for_parameters() makes the compute queues wait for them.
+// reshard() frees their memory when the compute queues come to this point. die() if a unit is
+// gathered twice, or used or freed without being gathered.
+void unshard(Zero *z, int u);
+void wait_for_parameters(Zero *z, int u);
+void reshard(Zero *z, int u);
+void zero3_forward(Zero *z, Tensor *Y[]);
+void zero3_backward(Zero *z, Tensor *const losses[]);
+
+// ---- formulas.c ----------------------------------------------------------------------------------
+
+// Bytes on one device, without activations, running statistics and minibatches, which are the same
+// in all stages.
+typedef struct ZeroMemory {
+    size_t parameters, gradients, moments; // kept from step to step
+    size_t temporary; // the most at a time of gathered parameters, of gradients before they are
+                      // reduced, and of other devices' gradients
+} ZeroMemory;
+ZeroMemory zero_memory(const Zero *z, int i);
+size_t zero_peak(const ZeroMemory *m); // their sum
+
+// The bytes that device i sends and receives in a step.
+Traffic zero_bytes(const Zero *z, int i);
+
+#endif

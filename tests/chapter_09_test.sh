@@ -1,0 +1,47 @@
+#!/bin/sh
+# chapter_09_test.sh BUILD: chapter 9's numbers: memory and bytes of each stage, bits, a limit that only ZeRO-3 keeps to,
+# modelled times. (Each device, more networks and numbers of devices, planted mistakes: test_zero.c.) Prints TAP.
+name=09_what_each_device_keeps
+. "$(dirname "$0")/chapter.sh"
+small_data_set 645
+
+main_run --train-size 128
+good
+[ "$(wc -l <log)" -le 40 ] || complain "$(wc -l <log) lines"
+figures log 'length > 100 && !/: error: /'
+verdict "ends without an error, and prints no NaN"
+is_png plots/${name}_modelled.png
+is_svg plots/${name}_modelled.svg milliseconds
+verdict "the picture"
+# P = 44.70 MB of ResNet-18 and 2 P of moments. Of k = 4 devices each keeps P/4 of what a stage shards, sends 2 (k-1)/k P in
+# a step, and with ZeRO-3 half as much again. Of k = 8: P/8 and 2 7/8 P.
+log_rows <<'ROWS'
+parameters | 44.7 44.7 4
+gradients | 44.7 44.7 4
+moments | 89.4 89.4 8
+DDP | 44.7 44.7 89.4 33.5 * * 67.1 -
+ZeRO-1 | 44.7 44.7 22.4 33.5 * * 67.1 0
+ZeRO-2 | 44.7 11.2 22.4 47.7 * * 67.1 0
+ZeRO-3 | 11.2 11.2 22.4 67.2 * * 100.6 0
+DDP | * 78.2 4..4.5 68..72
+ZeRO-3 | * 117.3 4..4.5 105..111
+ROWS
+figures log '/^ *[1-5] +[0-9.]+ +[0-9.]+ / { n++; if ($2 != $3) print "step", $1, $2, $3 } END { if (n != 5) print n, "steps" }'
+verdict "memory, bytes, times; losses and parameters have DDP's bits"
+
+works --backend model
+lacks ' nan'
+verdict "--backend model: memory and bytes without values"
+for flags in '--devices 1 --stage zero-3' '--devices 7 --batch-size 9 --stage zero-2 --machine none'; do
+    works $flags
+    verdict "$flags"
+done
+works --stage zero-3 --memory 140MB
+verdict "ZeRO-3 trains with 140 MB"
+refusals <<'ROWS'
+1 for gradients | --stage ddp --memory 140MB; --stage zero-2 --memory 140MB; --stage zero-3 --memory 60MB
+1 cannot share the 128 | --backend model --machine p100-25gbe --devices 129 --batch-size 129 --train-size 645 --stage zero-3
+2 | --stage vgg; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
+2 images | --train-size 64
+ROWS
+echo "1..$tests"
