@@ -39,7 +39,7 @@ awk '
     /^##/ { check() }
     /^### / { question = $0; n++; next }
     /^<!-- (exits [0-9]+, )?shows: / { commands++ }
-    /^(<!--|```)/ { in_code = /^```sh/; next }
+    /^(<!--|```)/ { in_code = /^```(sh|python)/; next }
     in_code || !question { next }
     /^Explained in / { of_links = 1 }
     /^$/ { of_links = 0 }
@@ -54,24 +54,29 @@ if ! "$python" -c 'import torch' 2>/dev/null; then
 else
     {
         cat <<'END'
-import itertools, time, torch, torch.distributed as dist, torch.nn.functional as F
+import contextlib, itertools, time, torch, torch.distributed as dist, torch.nn.functional as F
+from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())
 if dist.get_rank(): print = lambda *words: None
 net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
 optimizer, device, wait = torch.optim.SGD(net.parameters(), 0.1), "cpu", lambda: None
-loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(50)]
+parts = loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(50)]
+torch.manual_seed(0)
+train_set = test_set = TensorDataset(torch.randn(101, 4), torch.randint(2, (101,)))
+epochs = 2
 END
         sed -n '/^```python$/,/^```$/{/^```/!p}' $page
         cat <<'END'
 weights = [torch.zeros(2, 4), torch.zeros(2, 4)]
 dist.all_gather(weights, net.module.weight.detach())
 print("the replicas differ:", not torch.equal(*weights))
+print("rows, on all ranks and tested:", rows.item(), counts[1].item())
 END
     } >"$work/measure.py"
     "$python" -m torch.distributed.run --nproc_per_node=2 "$work/measure.py" >"$work/log" 2>&1 || complain "$(tail -n 5 "$work/log")"
     [ "$(grep -c -E '^(a step|without data|twice the rows|an allreduce|without exchange) +[0-9.]+$' "$work/log")" = 5 ] &&
-        grep -q '^the replicas differ: True$' "$work/log" || complain "$(cat "$work/log")"
-    verdict "the PyTorch code measures five times, on two processes"
+        grep -q '^the replicas differ: True$' "$work/log" && grep -q 'tested: 16 101.0$' "$work/log" || complain "$(cat "$work/log")"
+    verdict "the PyTorch code runs on two processes: five times are measured, all rows are tested once"
 fi
 echo "1..$tests"

@@ -319,7 +319,7 @@ function prose.blocks(text, shift, from)
   local div = pandoc.walk_block(pandoc.Div(pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN).blocks), {
     Header = function(h)
       h.level = math.min(h.level + shift, 6)
-      h.identifier = unique(h.identifier)
+      h.identifier = unique((h.identifier:gsub("%.", ""))) -- as GitHub makes it
       return h
     end,
     Inlines = curly,
