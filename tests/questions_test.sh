@@ -55,6 +55,7 @@ else
     {
         cat <<'END'
 import contextlib, itertools, time, torch, torch.distributed as dist, torch.nn.functional as F
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 dist.init_process_group("gloo")
 torch.manual_seed(dist.get_rank())
@@ -64,19 +65,24 @@ optimizer, device, wait = torch.optim.SGD(net.parameters(), 0.1), "cpu", lambda:
 parts = loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(50)]
 torch.manual_seed(0)
 train_set = test_set = TensorDataset(torch.randn(101, 4), torch.randint(2, (101,)))
-epochs = 2
+epochs, validate = 2, print
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
 END
         sed -n '/^```python$/,/^```$/{/^```/!p}' $page
         cat <<'END'
 weights = [torch.zeros(2, 4), torch.zeros(2, 4)]
 dist.all_gather(weights, net.module.weight.detach())
 print("the replicas differ:", not torch.equal(*weights))
+F.cross_entropy(model(X), y).backward()
+optimizer.step()
+print("parts of the optimizer's state:", sum(s["exp_avg"].to_local().numel() for s in optimizer.state.values()))
 print("rows, on all ranks and tested:", rows.item(), counts[1].item())
 END
     } >"$work/measure.py"
     "$python" -m torch.distributed.run --nproc_per_node=2 "$work/measure.py" >"$work/log" 2>&1 || complain "$(tail -n 5 "$work/log")"
     [ "$(grep -c -E '^(a step|without data|twice the rows|an allreduce|without exchange) +[0-9.]+$' "$work/log")" = 5 ] &&
-        grep -q '^the replicas differ: True$' "$work/log" && grep -q 'tested: 16 101.0$' "$work/log" || complain "$(cat "$work/log")"
+        grep -q '^the replicas differ: True$' "$work/log" && grep -q 'tested: 16 101.0$' "$work/log" &&
+        grep -q 'state: 15$' "$work/log" || complain "$(cat "$work/log")"
     verdict "the PyTorch code runs on two processes: five times are measured, all rows are tested once"
 fi
 echo "1..$tests"
