@@ -112,6 +112,12 @@ printf '# The book\n\nWhat it is.\n\n## How\n\nSee the [glossary](glossary.md).\
 ```sh\nmake run-01 ARGS="--devices 4 --machine another"   # on four devices of another machine, which is to go below\n```\n
     build/01_one --help          says what it can be told, beside a command in a block that has no language\n' >chapters/index.md
 printf '# Glossary\n\n| Here | Elsewhere | What it is |\n|:--|:--|:--|\n| worker (2) | rank | It computes. |\n\nWords.\n' >chapters/glossary.md
+printf '# Questions\n\n### Is it slow?\n<!-- search: speed -->\n\nYes.\n\n```sh\nbuild/01_one --devices 2\n```\n<!-- shows: so; is -->\n' \
+    >chapters/questions.md
+mkdir -p build/runs/questions
+printf '\tbuild/01_one --devices 2\tshows: so; is\nso it is\n' >build/runs/questions/shown
+echo 'a run.' >build/runs/questions/about
+echo 'const PARAPHRASES = { "is-it-slow": ["speed?"] };' >plots/book/paraphrases.js
 printf '# For instructors\n\nNot for students.\n' >chapters/for_instructors.md
 cat >chapters/01_one/lab.md <<'END'
 # Lab 01: A first lab
@@ -195,6 +201,8 @@ expect_in 01.html 'rel="next" href="02.html"'
 expect_in 02.html '<a href="glossary.html#term-worker-0" [^>]*>worker</a>'
 expect_in glossary.html 'id="term-worker-0"'
 expect_in sections.js '"01.html#a-section", "A section", "01 A first chapter", ".*"glossary.html#term-worker-0"'
+expect_in questions.html 'commands.*<span>--devices</span>.*class="output">.*so it is.*this page is from a run'
+grep -q 'shows:' build/book/questions.html && complain "a page has the mark of what it shows"
 expect_in 02.html 'After <a href="01.html">the first</a>, not more\. '
 expect_in index.html 'href="01.html">A first chapter.*that pages show what programs print.*href="02.html">A second'
 expect_in index.html 'class="cover" href="01.html".*pictures/01/p.png'
@@ -384,7 +392,7 @@ if ! command -v chromium >/dev/null; then
 else
     rm build/book/mark
     sh plots/book/check.sh build/book >"$out" 2>&1 || complain "$(cat "$out")"
-    grep -q '^book: checked 11 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
+    grep -q '^book: checked 12 pages$' "$out" || complain "not all pages were looked at: $(cat "$out")"
     verdict "pages in a browser"
 
     plant() { printf '%s\n' "$2" >>"build/book/$1"; } # PAGE HTML
@@ -396,6 +404,8 @@ else
     plant 02.html '<pre class="commands">make run-02   # a comment that is not moved below, on a phone</pre>'
     plant 02.html '<p id="text">a second text</p><h1>a second title</h1>'
     plant glossary.html "<!-- $(head -c 1000000 /dev/zero | tr '\0' x) -->"
+    plant questions.html '<h3 id="planted-question">Is it?</h3>'
+    echo 'PARAPHRASES["is-it-slow"].push("xyzzy");' >>plots/book/paraphrases.js
     sed -i '/ref.*n-range_first"/d' build/book/names.js
     sed -i 's|<title>conv1.*</title>||' build/book/pictures/01/p.js
     sh plots/book/check.sh build/book >"$out" 2>&1 && complain "the check found nothing"
@@ -417,6 +427,8 @@ index.html: in the console: Uncaught Error: planted
 02.html: loads what is not in the book: http://localhost/x.js
 02.html: two elements have the id text
 02.html: 2 elements h1, where one belongs
+questions.html: no other words for the question planted-question
+questions.html: the search does not find is-it-slow by xyzzy
 ref/common-base.html: pointing at range_first does not show its declaration
 glossary.html: 10[0-9]* bytes, more than 1000000
 END

@@ -15,7 +15,8 @@ longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh quick_test.sh judge_test.sh exercises_test.sh \
                instruction_sets_test.sh grade_test.sh deceivers_test.sh grade_machine_test.sh chapter_05_resume_test.sh \
                interrupt_test.sh hosts_test.sh build_test.sh changes_test.sh cli_test.sh lab_kit_test.sh book_test.sh \
-               chapter_01_flags_test.sh pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh inline_test.sh wasm_test.sh)
+               chapter_01_flags_test.sh questions_test.sh pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh inline_test.sh \
+               wasm_test.sh)
 SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test_process_group tests/chapter_07_test.sh \
                $(BUILD)/tests/test_many_machines tests/chapter_06_test.sh tests/chapter_05_test.sh,$(TESTS) \
                $(filter-out $(LONG_TESTS) tests/small_runs_test.sh,$(wildcard tests/*_test.sh)))

@@ -62,12 +62,12 @@ function load(name) {
     });
 }
 
-// Sections, and what headers declare, are indexed when one begins to search: [url, title, page, text].
+// Sections, and what headers declare, are indexed when one begins to search: [url, title, page, text, other words for it].
 let indexed = [], searchable = null;
 async function makeSearchable() {
     await load("lunr.js");
     await load("sections.js");
-    lunr.tokenizer.separator = /[\s\-,()\/:]+|\.(?!\d)/;
+    lunr.tokenizer.separator = /[\s\-,()\/:;?!"“”]+|\.(?!\d)/;
     const declared = Object.entries(DECLARATIONS).map(([url, [header, text, about]]) =>
         [url, url.replace(/.*#n-/, ""), header, about + " " + text]);
     indexed = SECTIONS.concat(declared);
@@ -75,8 +75,9 @@ async function makeSearchable() {
         this.field("title", { boost: 4 });
         this.field("page", { boost: 2 });
         this.field("text");
-        indexed.forEach(([, title, page, text], id) => {
-            this.add({ id, title: title + " " + title.replace(/_/g, " "), page, text }, { boost: id < SECTIONS.length ? 1 : 0.3 });
+        this.field("words", { boost: 4 });
+        indexed.forEach(([, title, page, text, words], id) => {
+            this.add({ id, title: title + " " + title.replace(/_/g, " "), page, text, words }, { boost: words ? 1.5 : id < SECTIONS.length ? 1 : 0.3 });
         });
     });
 }
@@ -103,7 +104,8 @@ async function search() {
             query.term(stem, { boost: 5, usePipeline: false });
         }
     });
-    const all = stems.length ? hitsWith(REQUIRED) : [], hits = (all.length ? all : hitsWith(OPTIONAL)).slice(0, 12);
+    const all = stems.length ? hitsWith(REQUIRED) : [], have = new Set(all.map(({ ref }) => ref));
+    const hits = all.concat(stems.length ? hitsWith(OPTIONAL).filter(({ ref }) => !have.has(ref)) : []).slice(0, 12);
     found.replaceChildren(...hits.map(({ ref }) => {
         const [url, title, page, text] = indexed[ref], hit = element("li", ""), link = element("a", title);
         link.href = root + url;

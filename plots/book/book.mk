@@ -3,8 +3,9 @@
 #
 #   1. Each chapter is compiled once more, so that it tells which function prints what, and run.    record.c, run.sh
 #   2. Comments become prose, code is coloured and linked, and each section gets what it printed.   *.lua
-#   3. All of it takes the place of the old book when nothing has failed.                           book.sh
-#   4. Programs of chapters with a file in_browser run in their pages, as WebAssembly.       wasi.js, run.js
+#   3. The commands of chapters/questions.md are run, too.                                   shown.sh, shown.lua
+#   4. All of it takes the place of the old book when nothing has failed.                           book.sh
+#   5. Programs of chapters with a file in_browser run in their pages, as WebAssembly.       wasi.js, run.js
 #
 # make lab-sheets, make book-pdf: the labs' pages (they need no runs) and the whole book as PDF.   sheets.sh
 #
@@ -42,6 +43,12 @@ $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%.same $(WITH)/run-%
 	$(SAY_HOW_LONG)
 	$(call QUIET,chapter $* runs)sh plots/book/run.sh $(<:.same=) $* $(@D)
 
+# What commands of the page of questions print. The commands run the programs themselves, not the recorded ones.
+SHOWN       := $(BUILD)/runs/questions/shown
+SHOWN_BY    := $(CHAPTERS) $(BUILD)/08_many_machines_exercise_2
+$(SHOWN): chapters/questions.md plots/book/shown.sh $(SHOWN_BY)
+	$(call QUIET,chapters/questions.md runs)sh plots/book/shown.sh $(BUILD) $(@D)
+
 # (Before the first of them.)
 SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: ten to fifteen minutes on two free cores, half of them for chapter 5; longer on busy ones')
 
@@ -51,8 +58,8 @@ recorded: $(RECORDED)
 book: report
 	@sh plots/book/book.sh $(BUILD) $(EDITION) tools
 ifneq ($(RUN),0)
-	+@$(MAKE_PARALLEL) recorded $(if $(WASM_CC),$(WASM_PROGRAMS))
-	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS)'
+	+@$(MAKE_PARALLEL) recorded $(SHOWN_BY) $(if $(WASM_CC),$(WASM_PROGRAMS))
+	+@$(MAKE) --no-print-directory SIDE_BY_SIDE=1 -j$(or $(RUNS_AT_ONCE),1) wanted WANTED='$(RUNS) $(SHOWN)'
 endif
 	@sh plots/book/book.sh $(BUILD) $(EDITION)
 

@@ -108,7 +108,8 @@ for main in $BOOK_CHAPTERS; do
     fi
     page "$number.html" "" --toc --toc-depth=3 "$main"
 done
-for text in $texts; do page "$(basename "$text" .md).html" "" --toc --toc-depth=2 "$text"; done
+[ ! -e chapters/questions.md ] || [ -e "$build/runs/questions" ] || echo "book: chapters/questions.md has no runs, and so no output" >&2
+for text in $texts; do page "$(basename "$text" .md).html" "" --toc --toc-depth=3 "$text"; done
 lab_pages
 for folder in $(dirname $BOOK_HEADERS | grep -v '^chapters/' | sort -u); do
     page "ref/$(echo "$folder" | tr / -).html" ../ --toc --toc-depth=2 "$folder"/*.h

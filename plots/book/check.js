@@ -205,13 +205,25 @@ async function checkFigure(page, place) {
     }
 }
 
-// Each page is found by its title.
+// Each page is found by its title, and each question by its own words and by others (paraphrases.js).
 async function checkSearch(page, view) {
     const box = view.document.getElementById("search"), found = view.document.getElementById("found");
-    box.value = view.document.querySelector("h1").lastChild.textContent.trim();
-    await view.search();
-    if (!Array.from(found.querySelectorAll("a"), (link) => link.href.split("#")[0]).includes(BOOK + page))
-        fault(page, "the search does not find " + box.value);
+    async function addressesFor(words) {
+        box.value = words;
+        await view.search();
+        return Array.from(found.querySelectorAll("a"), (link) => link.href);
+    }
+    const title = view.document.querySelector("h1").lastChild.textContent.trim();
+    if (!(await addressesFor(title)).some((url) => url.split("#")[0] === BOOK + page)) fault(page, "the search does not find " + title);
+    if (page !== "questions.html") return;
+    for (const { id } of view.document.querySelectorAll("h3[id]"))
+        if (!PARAPHRASES[id]) fault(page, "no other words for the question " + id);
+    for (const [id, others] of Object.entries(PARAPHRASES)) {
+        const heading = view.document.getElementById(id);
+        for (const words of [heading ? heading.textContent.replace(/#$/, "") : id, ...others])
+            if (!(await addressesFor(words)).slice(0, 3).includes(BOOK + page + "#" + id))
+                fault(page, "the search does not find " + id + " by " + words);
+    }
 }
 
 function checkLinks() {

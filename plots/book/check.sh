@@ -18,7 +18,7 @@ work=$(mktemp -d)
     echo 'const FILES = ['
     (cd "$book" && find . -type f | LC_ALL=C sort | sed 's|^\./\(.*\)|  "\1",|')
     echo '];</script>'
-    echo "<script src=\"file://$here/check.js\"></script>"
+    echo "<script src=\"file://$here/paraphrases.js\"></script><script src=\"file://$here/check.js\"></script>"
 } >"$work/check.html"
 
 # Its own complaints (no D-Bus, no GPU) and the console's lines both come on stderr.

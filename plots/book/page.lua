@@ -11,6 +11,7 @@ local lab = require("lab")
 local index = require("index")
 local code = require("code")
 local prose = require("prose")
+local shown = require("shown")
 
 local is_html = os.getenv("BOOK_FORMAT") ~= "book"
 local build = os.getenv("BOOK_BUILD")
@@ -153,7 +154,9 @@ local function text_document(path)
   prose.begin(nil, is_html, "")
   local text = source.read(path)
   local title = text:match("^# ([^\n]+)\n") or source.die(path, 1, "a page begins with its title", "# Title")
-  local blocks = prose.blocks(text:gsub("^# [^\n]+\n", ""), 0, path)
+  local filled, from = shown.fill(text:gsub("^# [^\n]+\n", ""), build)
+  local blocks = prose.blocks(filled, 0, path)
+  if from then add(blocks, {pandoc.Div(prose.blocks("The output on this page is from " .. from, 0, path), {class = "run"})}) end
   return title, path:match("/glossary%.md$") and prose.with_terms(blocks) or blocks
 end
 

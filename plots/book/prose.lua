@@ -319,7 +319,7 @@ function prose.blocks(text, shift, from)
   local div = pandoc.walk_block(pandoc.Div(pandoc.read(source.markdown(source.titles(text)), source.MARKDOWN).blocks), {
     Header = function(h)
       h.level = math.min(h.level + shift, 6)
-      h.identifier = unique(h.identifier)
+      h.identifier = unique((h.identifier:gsub("%.", ""))) -- as GitHub makes it
       return h
     end,
     Inlines = curly,
@@ -328,6 +328,7 @@ function prose.blocks(text, shift, from)
     DefinitionList = number_works,
     Table = is_html and wide_table or nil,
     CodeBlock = function(block)
+      if block.classes[1] == "printed" then return pandoc.Div(prose.printed(block.text), {class = "output"}) end -- (shown.lua)
       if not is_notebook and not block.classes[1] and diagram.is_one(block.text) then
         return raw("<figure>" .. diagram.svg(block.text) .. "</figure>")
       end
@@ -402,20 +403,21 @@ function prose.write_sections(blocks, url, meta)
   local path = os.getenv("BOOK_SECTIONS")
   if not path then return end
   local file = assert(io.open(path, "a"))
-  local function write(id, title, text)
-    file:write(("[%s, %s, %s, %s],\n"):format(code.quote(url .. (id and "#" .. id or "")), code.quote(title),
-      code.quote(meta.pagetitle), code.quote((text:gsub("%s+", " ")))))
+  local function write(id, title, text, words)
+    file:write(("[%s, %s, %s, %s, %s],\n"):format(code.quote(url .. (id and "#" .. id or "")), code.quote(title),
+      code.quote(meta.pagetitle), code.quote((text:gsub("%s+", " "))), code.quote(words or "")))
   end
-  local title, id, below = meta.title, nil, {}
+  local title, id, below, words = meta.title, nil, {}, nil
   local function flush()
     local said = pandoc.walk_block(pandoc.Div(below), {Math = function(math) return pandoc.Str(math.text) end})
-    write(id, title, pandoc.write(pandoc.Pandoc({said}), "plain"))
+    write(id, title, pandoc.write(pandoc.Pandoc({said}), "plain"), words)
     below = {}
   end
   for _, block in ipairs(blocks) do
     if block.t == "Header" then
       flush()
-      title, id = pandoc.utils.stringify(block.content), block.identifier
+      title, id, words = pandoc.utils.stringify(block.content), block.identifier, block.attributes.search
+      block.attributes.search = nil
     else
       below[#below + 1] = block
     end

@@ -70,12 +70,7 @@ addr2line -f -e "$program" <"$new/addresses" | sed -E 's|^.*/(chapters/)|\1|; s|
     NR == FNR { place[$1] = $3 ":" $2; next }
     { for (i = 3; i <= NF; i++) $i = place[$i]; print }' - "$new/calls" >"$new/functions"
 
-processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sort | uniq -c | sed "s/^ *//" | paste -sd, || true)
-cat >"$new/about" <<END
-\`make run-${name%%_*}${flags:+ ARGS="'$flags'"}\` on ${processor:-$(uname -m)}, $(nproc) cores${gpus:+; GPUs: $gpus},
-$(date +%Y-%m-%d), version $(git describe --always --dirty 2>/dev/null || echo unknown).
-END
+about "\`make run-${name%%_*}${flags:+ ARGS='$flags'}\`" >"$new/about"
 rm -f "$new/calls" "$new/addresses"
 rm -rf "$folder"
 mv "$new" "$folder"

@@ -86,9 +86,11 @@ end
 source.MARKDOWN = "markdown-raw_html-raw_tex-subscript-superscript-strikeout-smart" ..
   "-tex_math_double_backslash+lists_without_preceding_blankline"
 
--- Without the marks of figures_test.sh; and pandoc wants what a picture shows on the line of its address.
+-- Without the marks of figures_test.sh; and pandoc wants what a picture shows on the line of its address. A mark below a
+-- heading has more words with which the search finds its section (prose.write_sections).
 function source.markdown(text)
-  text = ("\n" .. text):gsub("\n? *<!%-%- figure: .-%-%->", ""):gsub("^\n", "")
+  text = ("\n" .. text):gsub("\n? *<!%-%- figure: .-%-%->", "")
+  text = text:gsub("(\n#+ [^\n]+)\n<!%-%- search: ([^\n]-) %-%->", '%1 {search="%2"}'):gsub("^\n", "")
   return (text:gsub('(%]%([%w_./:-]+)\n%s*"', '%1 "'))
 end
 
