@@ -312,6 +312,8 @@ int main(int argc, char *argv[]) {
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
+    book_output("_step.csv");
+    book_output("_step.png");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     book_timeline("_modelled.png");
     book_check_outputs();
@@ -326,6 +328,7 @@ int main(int argc, char *argv[]) {
         train_within_limit(k, data, flags.batch_size, flags.seed);
         compare_machines(flags.batch_size / k);
         draw_step(k, flags.batch_size / k);
+        draw_borrowed(k);
         for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
     }
     dataset_free(data);
