@@ -6,8 +6,10 @@
 
 static const char columns[] = "pass,unit,parameters,kept,gathered,gradients,received\n";
 
-// "resnet_block4.1.conv1.weight": "4.1"; "0.weight": "0"; "fc.1.weight": "fc"
+// The unit with this first parameter. "resnet_block4.1.conv1.weight": "4.1"; "fc.1.weight": "fc"
 static char *short_name(const char *parameter) {
+    if (strcmp(parameter, "0.weight") == 0) return xprintf("conv");
+    if (strcmp(parameter, "1.weight") == 0) return xprintf("bn");
     const char *prefix = "resnet_block";
     if (strncmp(parameter, prefix, strlen(prefix)) == 0)
         return xprintf("%.3s", parameter + strlen(prefix));
@@ -36,7 +38,8 @@ static void write_step(FILE *csv, const Zero *z) {
     double kept = (double)(formula.parameters + formula.gradients + formula.moments), most = 0;
     fputs(columns, csv);
     for (int u = 0; u < z->num_units; u++) write_row(csv, z, kept, true, u);
-    for (int u = z->num_units - 1; u >= 0; u--) most = fmax(most, write_row(csv, z, kept, false, u));
+    for (int u = z->num_units - 1; u >= 0; u--)
+        most = fmax(most, write_row(csv, z, kept, false, u));
     CHECK(most == (double)formula.temporary, "the picture's highest bar is what was counted");
 }
 
