@@ -17,23 +17,12 @@
 // behind/tables.c:print_one_device
 //
 // Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
-// is. The activations of 4 images of 28 x 28 pixels take little memory. (The program reserves 16
-// MiB at a time for small tensors, so this number is rounded up. Each tensor of more than 2 MiB
-// gets memory of its own size.)
+// is. The activations of 4 images of 28 x 28 pixels take little memory. (Their number is rounded
+// up, because small tensors share pieces of 16 MiB.)
 //
 // DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
 // same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
 // three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
-//
-// |        | parameters | gradients | moments |
-// |:-------|:-----------|:----------|:--------|
-// | DDP    | all        | all       | all     |
-// | ZeRO-1 | all        | all       | 1/k     |
-// | ZeRO-2 | all        | 1/k       | 1/k     |
-// | ZeRO-3 | 1/k        | 1/k       | 1/k     |
-//
-// This is what each of four devices keeps of the parameters (P), the gradients (G) and the moments
-// (M). Each `#` is one byte per parameter, and each dot is one that another device keeps:
 //
 // ```
 //          device 0              device 1              device 2              device 3
@@ -44,9 +33,10 @@
 // ZeRO-3   #... #... ##......    .#.. .#.. ..##....    ..#. ..#. ....##..    ...# ...# ......##
 // ```
 //
-// In mixed precision, a parameter and its gradient take only 2 bytes each. But Adam then also keeps
-// a float32 copy of the parameter. With the moments this makes 12 bytes, and 16 bytes in all.
-// ZeRO-1 divides the 12 bytes, ZeRO-2 also the gradient, and ZeRO-3 everything [@rajbhandari2020].
+// P are the parameters, G the gradients and M the moments. Each `#` is one byte per parameter that
+// the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
+// gradients have only 16 bits, and Adam adds a float32 copy of the parameters to the moments
+// [@rajbhandari2020].
 //
 // The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
 // on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
@@ -67,8 +57,8 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
-// In the program, the parameters are one flat array, and so are the gradients. A `Shard` says where
-// one device has them. Of device 1, it contains:
+// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
+// parts in its `Shard`:
 //
 // ```
 // full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
@@ -78,8 +68,8 @@
 //
 // zero.h:Shard
 //
-// With ZeRO-1, the whole network is one such array, and `own` and `own->grad` are slices of `full`
-// and `full_grad`. The events at the end are for ZeRO-2 and ZeRO-3.
+// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
+// ZeRO-2 and ZeRO-3.
 //
 // zero1.c:zero1_step
 //
@@ -117,8 +107,8 @@
 // free received[i] and grads[i]
 // ```
 //
-// But the reduce-scatter should run while the compute queues continue with the next unit. So the
-// last line becomes a function of its own, and the first two become this one:
+// But the compute queues should continue with the next unit meanwhile. So the last line becomes a
+// second function, and the others become this one:
 //
 // zero2.c:reduce_gradients
 //
@@ -139,12 +129,12 @@
 //
 // behind/tables.c:print_zero2
 //
-// A device now keeps a quarter of the gradients. But it needs more temporary memory. It holds all
-// gradients of two units, one that is going backward and one that is being reduced, and what
-// arrives from the other devices. At the peak, the second-last residual block is going backward,
-// with 14.69 MB of gradients. The last one is being reduced. It has two convolutions with $512
-// \cdot 512 \cdot 9$ parameters each, and 18.89 MB of gradients. Another 3/4 of this, 14.16 MB,
-// arrives. Together these are the 47.7 MB of the table.
+// A device now keeps a quarter of the gradients. But it needs more temporary memory: all gradients
+// of the unit that is going backward, all gradients of the unit that is being reduced, and what
+// arrives from other devices. At the peak, the second-last residual block is going backward, with
+// 14.69 MB of gradients. The last one is being reduced. With its two convolutions of $512 \cdot 512
+// \cdot 9$ parameters, it has 18.89 MB, and another 3/4 of this, 14.16 MB, arrives. Together these
+// are 47.7 MB.
 // <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
 // <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 //
@@ -199,10 +189,9 @@
 // was received. The bars are low for the first units and highest for the last residual blocks. The
 // highest bar is that of block 4.0, going backward.")
 //
-// The highest bar is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of
-// temporary memory. The largest unit is its neighbour, 4.1. But at 4.0, the gradients of 4.1 and
-// what arrives for them are there as well. So no single unit decides about the peak, but neighbours
-// do.
+// The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
+// memory. The largest unit is its neighbour, 4.1. So it is not one unit that decides, but three
+// neighbours.
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
@@ -214,7 +203,7 @@
 // In the forward pass, the communication queue gathers one unit after another, while the compute
 // queue is busy. In the backward pass it also reduces gradients. When this pass begins, the compute
 // queue waits twice: first for the last unit, `fc`, which was freed a moment ago, and then for
-// block 4.1. That is the largest unit, and `fc` computes too little to hide its exchange. At the
+// block 4.1. This is the largest unit, and `fc` computes too little to hide its exchange. At the
 // end, the update waits for the last sums.
 //
 // ## It fits
@@ -225,10 +214,9 @@
 //
 // recorded:ddp
 //
-// The message names what is allocated already. *Tensors* are the first moment and the running
-// statistics of batch norm. The second moment does not fit, so DDP ends before its first step. A
-// smaller minibatch would not change that, and more devices would not, either. ZeRO-3 has the same
-// limit:
+// The *tensors* are the first moment and the running statistics of batch norm. The second moment
+// does not fit. So DDP ends before its first step, and neither smaller minibatches nor more devices
+// would change that. ZeRO-3 has the same limit:
 //
 // behind/tables.c:print_losses
 //

@@ -26,7 +26,7 @@ typedef struct Unit {
     int tape_begin;              // tape_length() before its forward pass in this step
 } Unit;
 
-// What a device keeps and borrows of a unit.
+// What a device keeps and borrows of one flat array of parameters.
 typedef struct Shard {
     Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
     // NULL while the device does not have them (and with DDP, where chapter 6 has them):
