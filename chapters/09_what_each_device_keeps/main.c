@@ -107,7 +107,7 @@
 // free received[i] and grads[i]
 // ```
 //
-// But the compute queues should continue with the next unit meanwhile. So the last line becomes a
+// But meanwhile, the compute queues should continue with the next unit. So the last line becomes a
 // second function, and the others become this one:
 //
 // zero2.c:reduce_gradients
@@ -257,7 +257,7 @@
 // - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
 //   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
 // - All stages compute the same bits as DDP, if the sums are added in the same order and the
-//   optimizer is like Adam. Large neighbouring units decide how much temporary memory a
+//   optimizer works element by element. Large neighbouring units decide how much temporary memory a
 //   device needs.
 //
 // ## Questions

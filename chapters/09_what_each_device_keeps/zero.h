@@ -30,8 +30,8 @@ typedef struct Unit {
 typedef struct Shard {
     Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
     // NULL while the device does not have them (and with DDP, where chapter 6 has them):
-    Tensor *full;      // all parameters of the unit
-    Tensor *full_grad; // all its gradients
+    Tensor *full;      // the whole array
+    Tensor *full_grad; // the gradients of all of it
     Tensor *received;  // the other devices' gradients of the own part
     Event gathered;    // `full` is complete
     Event reduced;     // own->grad is complete, and other devices have read full_grad
