@@ -17,7 +17,7 @@
 // behind/tables.c:print_one_device
 //
 // Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
-// is. The activations of 4 images of 28 x 28 pixels take little memory. (Their number is rounded
+// is. The activations of 4 images of 28 x 28 pixels take little memory. (Their size here is rounded
 // up, because small tensors share pieces of 16 MiB.)
 //
 // DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
