@@ -12,6 +12,8 @@ figures log 'length > 100 && !/: error: /'
 verdict "ends without an error, and prints no NaN"
 is_png plots/${name}_modelled.png
 is_svg plots/${name}_modelled.svg milliseconds
+is_png plots/${name}_step.png
+figures plots/${name}_step.csv 'NR > 1 { n++; t = $5 + $6 + $7; if (t > most) { most = t; at = $1 " " $2 } } END { if (n != 22 || at != "backward 4.0" || int(most / 1e5 + 0.5) != 672) print n, at, most }' # the 67.2 MB
 verdict "the picture"
 # P = 44.70 MB of ResNet-18 and 2 P of moments. Of k = 4 devices each keeps P/4 of what a stage shards, sends 2 (k-1)/k P in
 # a step, and with ZeRO-3 half as much again. Of k = 8: P/8 and 2 7/8 P.
@@ -44,4 +46,7 @@ refusals <<'ROWS'
 2 | --stage vgg; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
 2 images | --train-size 64
 ROWS
+run --stage ddp --memory 140MB
+grep -q "^hint: use --stage zero-3" error || complain "$(tail -n 1 error)"
+verdict "out of memory: the hint names another stage"
 echo "1..$tests"

@@ -17,19 +17,26 @@
 // behind/tables.c:print_one_device
 //
 // Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
-// is. The activations of 4 images take little memory here. (The program reserves memory for them in
-// pieces of 16 MiB, so the number is rounded up.)
+// is. The activations of 4 images of 28 x 28 pixels take little memory. (Their size here is rounded
+// up, because small tensors share pieces of 16 MiB.)
 //
 // DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
 // same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
 // three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
 //
-// |        | parameters | gradients | moments |
-// |:-------|:-----------|:----------|:--------|
-// | DDP    | all        | all       | all     |
-// | ZeRO-1 | all        | all       | 1/k     |
-// | ZeRO-2 | all        | 1/k       | 1/k     |
-// | ZeRO-3 | 1/k        | 1/k       | 1/k     |
+// ```
+//          device 0              device 1              device 2              device 3
+//          P    G    M           P    G    M           P    G    M           P    G    M
+// DDP      #### #### ########    #### #### ########    #### #### ########    #### #### ########
+// ZeRO-1   #### #### ##......    #### #### ..##....    #### #### ....##..    #### #### ......##
+// ZeRO-2   #### #... ##......    #### .#.. ..##....    #### ..#. ....##..    #### ...# ......##
+// ZeRO-3   #... #... ##......    .#.. .#.. ..##....    ..#. ..#. ....##..    ...# ...# ......##
+// ```
+//
+// P are the parameters, G the gradients and M the moments. Each `#` is one byte per parameter that
+// the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
+// gradients have only 16 bits, and Adam adds a float32 copy of the parameters to the moments
+// [@rajbhandari2020].
 //
 // The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
 // on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
@@ -39,8 +46,9 @@
 //
 // An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
 // device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
-// Then every device of DDP updates all parameters. But device i could update part i already after
-// the first half. ZeRO-1 does this, and then gathers the new parameters instead of the gradients:
+// With DDP, each device then updates all parameters. But after the first half, device i has all
+// that it needs to update part i. ZeRO-1 does this, and then gathers the new parameters instead of
+// the gradients:
 //
 // ```
 // DDP      reduce-scatter gradients    all-gather gradients    update all parameters
@@ -49,14 +57,25 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
+// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
+// parts in its `Shard`:
+//
+// ```
+// full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
+// own, own->grad             | part 1 |                      what device 1 updates, and the sums
+// received                   | part 1 | part 1 | part 1 |    gradients of devices 0, 2 and 3
+// ```
+//
+// zero.h:Shard
+//
+// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
+// ZeRO-2 and ZeRO-3.
+//
 // zero1.c:zero1_step
 //
-// Here `own[i]` and `own_grads[i]` are part i of the vectors `params[i]` and `grads[i]`, in the
-// same memory. `received[i]` is where the other devices' gradients arrive.
-//
 // DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
-// compute the same bits. Both add each gradient in the same order, device 0's first, if DDP uses
-// the sharded allreduce. Each sum then goes through the same formula, on one device or on all.
+// compute the same bits, if DDP uses the sharded allreduce. Then both add up the gradients in the
+// order of the devices, and Adam gets the same sums, on one device or on all of them.
 //
 // main.c:ask_about_moments
 //
@@ -64,40 +83,60 @@
 //
 // The table shows device 0 of four, which train with 16 images per minibatch. *Temporary* memory is
 // used only during a part of the step. In both rows it holds the gradients that arrive from the
-// other devices. *All* is the most memory that was allocated at any time, and *sent* is what the
-// device sends in each step. *Differ* is the number of parameters, out of 11 million, that are not
-// equal to DDP's in every bit after five steps.
+// other devices, which are 3/4 of all gradients. (DDP's buckets arrive one after another, but our
+// program frees none of them before the step ends.) *All* is the most memory that was allocated at
+// any time, and *sent* is what the device sends in each step. *Differ* is the number of parameters,
+// out of 11 million, that are not equal to DDP's in every bit after five steps.
 //
 // ## ZeRO-2: keep a part of the gradients
 //
 // After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
 // computes all of them. To never hold them all at once, ZeRO-2 divides the network into *units*.
-// Here each residual block is a unit, and so is each layer outside of the blocks that has
-// parameters. The units replace the buckets of chapter 6.
+// ResNet-18 has eleven: a convolution, a batch norm, eight residual blocks and a linear layer. Each
+// unit has its own flat arrays and shards. The units replace the buckets of chapter 6.
 //
 // zero2.c:zero2_backward
 //
 // `allocate_gradients()` allocates memory for the gradients of unit u, and fills it with zeros.
-// `backward_until()` goes back to where the forward pass of unit u began. Then the sum starts:
+// `backward_until()` goes back to where the forward pass of unit u began. Then the gradients of
+// unit u are reduced. If nothing else ran at the same time, this would be enough:
+//
+// ```
+// allocate received[i] on each device i
+// reduce_scatter(sums, grads, received, k)
+// free received[i] and grads[i]
+// ```
+//
+// But meanwhile, the compute queues should continue with the next unit. So the last line becomes a
+// second function, and the others become this one:
 //
 // zero2.c:reduce_gradients
 //
 // Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
-// queues (chapter 6). The reduce-scatter runs there, while the compute queues continue with the
-// next unit. `finish_reducing()` makes the compute queues wait until it is done, and frees the
-// gradients. But at that moment, kernels that use this memory may still be waiting in a queue. So
-// the memory is freed *in order*: after these kernels, and before everything that is enqueued
-// later. (CUDA has `cudaFreeAsync()` for this.)
+// queues (chapter 6). Before, `queue_wait()` makes these queues wait until the gradients are
+// complete. Afterwards, `queue_record()` notes the point in the queue where the sums are complete.
+// One unit later, the compute queues wait for this point:
+//
+// zero2.c:finish_reducing
+//
+// The host calls this function early. At that moment, the reduce-scatter may not even have begun.
+// If the memory were free at once, the next unit could get it and fill it with zeros, and the sums
+// would be wrong. So it is freed *in order*, which means when the compute queue comes to this
+// point. Here that is after the wait. (CUDA has `cudaFreeAsync()` for this.)
 //
 // After the update, each device has new values for its part of each unit, and gathers the others,
 // as in ZeRO-1.
 //
 // behind/tables.c:print_zero2
 //
-// A device now keeps a quarter of the gradients. But it needs more temporary memory. At its peak,
-// it holds all gradients of two units: one that is going backward, and one that is being reduced.
-// In ResNet-18, this is a lot, because the last residual block has two convolutions with $512
-// \cdot 512 \cdot 9$ parameters each. These are 4.7 of its 11.2 million parameters.
+// A device now keeps a quarter of the gradients. But it needs more temporary memory: all gradients
+// of the unit that is going backward, all gradients of the unit that is being reduced, and what
+// arrives from other devices. At the peak, the second-last residual block is going backward, with
+// 14.69 MB of gradients. The last one is being reduced. With its two convolutions of $512 \cdot 512
+// \cdot 9$ parameters, it has 18.89 MB, and another 3/4 of this, 14.16 MB, arrives. Together these
+// are 47.7 MB.
+// <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
+// <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 //
 // ## ZeRO-3: keep a part of the parameters
 //
@@ -107,10 +146,10 @@
 //
 // zero3.c:unshard
 //
-// The new memory may have belonged to another unit until now. So the communication queue waits for
-// the compute queue before it writes there. `point_to()` sets the addresses of the network's
-// parameters, which are slices of `full`. As soon as the unit has computed, the memory is freed, in
-// order:
+// Another unit may have freed the same memory in order, and its kernels may still be using it. So
+// the communication queue waits for the compute queue before it writes there. `point_to()` sets the
+// addresses of the network's parameters, which are slices of `full`. As soon as the unit has
+// computed, the memory is freed, in order:
 //
 // zero3.c:reshard
 //
@@ -134,14 +173,26 @@
 // For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three halves: two
 // all-gathers and one reduce-scatter.
 //
-// The temporary memory is largest during the backward pass of
-// some unit u. Then the device holds the parameters and gradients of unit u, the prefetched
-// parameters of unit u - 1, and the gradients of unit u + 1, which are being reduced, with what
-// arrives from other devices. If unit u has $n_u$ parameters, these are
+// The temporary memory is largest in the backward pass. While unit u computes, the device holds its
+// parameters and gradients, and the prefetched parameters of unit u - 1. It also holds the
+// gradients of unit u + 1, which are being reduced, and what arrives for them from the other
+// devices. If unit u has $n_u$ parameters, these are
 //
 // $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
 //
-// bytes. The program checks every count against such a formula (`formulas.c`).
+// bytes. The program checks every count against such a formula (`formulas.c`). Here is what device
+// 0 holds while each unit computes:
+//
+// ![What device 0 of four holds in a step of ZeRO-3, without
+// activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
+// then backward: what is kept, gathered parameters, gradients that are not yet reduced, and what
+// was received. The bars are low for the first units and highest for the last residual blocks. The
+// highest bar is that of block 4.0, going backward.")
+//
+// The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
+// memory. The largest unit is its neighbour, 4.1. So it is not one unit that decides, but three
+// neighbours.
+// <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
 // A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
@@ -150,20 +201,22 @@
 // lane computes.")
 //
 // In the forward pass, the communication queue gathers one unit after another, while the compute
-// queue is busy. In the backward pass it also reduces gradients. The last unit was freed at the end
-// of the forward pass and is gathered again at once, so the compute queue has to wait for it.
+// queue is busy. In the backward pass it also reduces gradients. When this pass begins, the compute
+// queue waits twice: first for the last unit, `fc`, which was freed a moment ago, and then for
+// block 4.1. This is the largest unit, and `fc` computes too little to hide its exchange. At the
+// end, the update waits for the last sums.
 //
 // ## It fits
 //
-// How much memory does each of the four devices need for ZeRO-3? What it keeps takes $16/4 = 4$
-// bytes per parameter, which is 44.7 MB. The temporary memory takes 67.2 MB, and the activations
+// How much memory does each of the four devices need for ZeRO-3? It keeps $16/4 = 4$ bytes per
+// parameter, or 44.7 MB. The temporary memory takes 67.2 MB, and the activations
 // take 21.4 MB. This makes 133.3 MB, so we set the limit to 140 MB. First we try DDP:
 //
 // recorded:ddp
 //
-// Parameters, gradients and the first moment (among the *tensors*, with the running statistics of
-// batch norm) are allocated already. The second moment does not fit. So DDP ends before its first
-// step, and no minibatch is small enough to change that. ZeRO-3 has the same limit:
+// The *tensors* are the first moment and the running statistics of batch norm. The second moment
+// does not fit. So DDP ends before its first step, and neither smaller minibatches nor more devices
+// would change that. ZeRO-3 has the same limit:
 //
 // behind/tables.c:print_losses
 //
@@ -203,7 +256,8 @@
 //   pass.
 // - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
 //   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
-// - All stages compute the same bits as DDP. The largest units decide how much temporary memory a
+// - All stages compute the same bits as DDP, if the sums are added in the same order and the
+//   optimizer works element by element. Large neighbouring units decide how much temporary memory a
 //   device needs.
 //
 // ## Questions
@@ -321,6 +375,8 @@ int main(int argc, char *argv[]) {
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
+    book_output("_step.csv");
+    book_output("_step.png");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     book_timeline("_modelled.png");
     book_check_outputs();
@@ -328,6 +384,7 @@ int main(int argc, char *argv[]) {
     check_images(data->count, flags.batch_size, k);
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
+    if (stage < ZERO_3) devices_advise("use --stage zero-3, which keeps less, or more --memory");
     if (stage < NUM_STAGES)
         train_in_one_stage(stage, k, data, flags.batch_size, flags.seed);
     else {
@@ -335,6 +392,7 @@ int main(int argc, char *argv[]) {
         train_within_limit(k, data, flags.batch_size, flags.seed);
         compare_machines(flags.batch_size / k);
         draw_step(k, flags.batch_size / k);
+        draw_borrowed(k);
         for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
     }
     dataset_free(data);

@@ -77,7 +77,7 @@ void forward_unit(Zero *z, int u, Tensor *Y[]) {
 
 // ## A step
 
-static void forward_pass(Zero *z, Tensor *const X[], Tensor *Y[]) {
+static void forward_units(Zero *z, Tensor *const X[], Tensor *Y[]) {
     if (z->ddp) {
         ddp_forward(z->ddp, X, Y);
         return;
@@ -119,7 +119,7 @@ static void check_all_resharded(const Zero *z) {
 void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
                int batch_size, Tensor *losses[]) {
     Tensor *y_hat[MAX_DEVICES];
-    forward_pass(z, X_shards, y_hat);
+    forward_units(z, X_shards, y_hat);
     for (int i = 0; i < z->k; i++) losses[i] = sum(cross_entropy(y_hat[i], y_shards[i]));
     backward_pass(z, losses);
     update(z, lr, batch_size);

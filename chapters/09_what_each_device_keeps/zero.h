@@ -15,7 +15,8 @@ extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
 
 // Neighbouring modules whose parameters are gathered together, and whose gradients are reduced
 // together. Its parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
-// module with parameters is a unit, together with the modules without parameters that follow it.
+// residual block and each layer outside of the blocks that has parameters is a unit, together with
+// the layers without parameters that follow it.
 // With DDP and ZeRO-1, the whole network is one unit.
 typedef struct Unit {
     NetPart *parts; // num_parts modules
@@ -25,12 +26,12 @@ typedef struct Unit {
     int tape_begin;              // tape_length() before its forward pass in this step
 } Unit;
 
-// What a device keeps and borrows of a unit.
+// What a device keeps and borrows of one flat array of parameters.
 typedef struct Shard {
     Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
     // NULL while the device does not have them (and with DDP, where chapter 6 has them):
-    Tensor *full;      // all parameters of the unit
-    Tensor *full_grad; // all its gradients
+    Tensor *full;      // the whole array
+    Tensor *full_grad; // the gradients of all of it
     Tensor *received;  // the other devices' gradients of the own part
     Event gathered;    // `full` is complete
     Event reduced;     // own->grad is complete, and other devices have read full_grad
@@ -58,7 +59,7 @@ void zero_free(Zero *z);
 
 // A step: forward, loss, backward, update. X_shards[i] and y_shards[i] are on device i, whose
 // begin_step() was called. batch_size is the number of rows on all devices. losses[i] is the summed
-// loss of device i. Enqueued, not waited for. die()s if a block is still gathered at the end.
+// loss of device i. Enqueued, not waited for. die()s if a unit is still gathered at the end.
 //
 // DDP needs choose_allreduce("sharded") for the same bits as the others.
 void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,

@@ -16,7 +16,7 @@ void zero1_step(Zero *z, float lr, int batch_size) {
     for (int i = 0; i < z->k; i++) adam_step(z->adam[i], lr, batch_size);
     all_gather(params, own, z->k);
     for (int i = 0; i < z->k; i++) {
-        tensor_fill(grads[i], 0); // adam_step() did so for its own part only
+        tensor_fill(grads[i], 0); // adam_step() has cleared only own_grads[i]
         free_in_order(&received[i]);
     }
 }

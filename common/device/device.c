@@ -26,6 +26,7 @@ static struct {
     Device *parents[NUM_DEVICE_IDS]; // in a child process; kept, or they would count as leaks
     uint64_t frees;                  // of scratch memory, on devices that are closed
     double memory;                   // bytes of each device, see devices_limit_memory()
+    const char *advice;              // see devices_advise()
 } system_ = {.memory = INFINITY};
 
 static Queue no_queue; // the host's, so that it too has events, which are always reached
@@ -345,6 +346,8 @@ double devices_limit_memory(double bytes) {
     return before;
 }
 
+void devices_advise(const char *hint) { system_.advice = hint; }
+
 static uint64_t limited_bytes(const Device *device) {
     return device->bytes[MEMORY_ALL] - device->bytes[MEMORY_KERNELS];
 }
@@ -353,8 +356,9 @@ static uint64_t limited_bytes(const Device *device) {
 static _Noreturn void out_of_memory(const Device *device, size_t bytes, MemoryUse use,
                                     bool limited) {
     double here = device->backend ? device->backend->memory(device) : computer_memory();
-    die(limited              ? "use a smaller --batch-size, more --devices, or more --memory"
-        : has_values(device) ? "use a smaller --batch-size, or close other programs"
+    die(limited && system_.advice ? system_.advice
+        : limited                 ? "use a smaller --batch-size, more --devices, or more --memory"
+        : has_values(device)      ? "use a smaller --batch-size, or close other programs"
                              : "use a smaller --batch-size, more --devices, or a larger --machine",
         "out of memory on %s: %s bytes for %s, and of its %s bytes %s are in use: %s", device->name,
         grouped(bytes).text, memory_use_name(use),

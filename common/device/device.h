@@ -172,6 +172,9 @@ void device_reset_peaks(Device *device);
 // count, so that whether a program fits does not depend on the kind of device. A model device is
 // also limited to what its machine has. The host is not limited. Returns the limit before.
 double devices_limit_memory(double bytes);
+// What the error advises if memory runs out because of that limit. NULL (the default): a smaller
+// minibatch, more devices or more memory. The text must live until then.
+void devices_advise(const char *hint);
 
 // Whether everything that was allocated when the stamp was made, the kernels' own memory included,
 // is still allocated. A graph contains addresses and must not be launched once any of that memory

@@ -54,4 +54,8 @@ double print_machines(int rows);
 // book_timeline("_modelled.png"). Nothing with --machine none.
 void draw_step(int k, int rows);
 
+// borrowed.c: the memory of device 0 in such a step, unit by unit: book_output("_step.csv") and
+// ("_step.png"). By the formula of formulas.c, whose largest value must be that of the table.
+void draw_borrowed(int k);
+
 #endif

@@ -32,7 +32,7 @@ static void step(Running *r, const Tensor *X, const Tensor *y, Tensor *losses[])
     modelled_clock_use_ranks(true); // each rank has its own host thread
     for (int i = 0; i < k; i++) begin_step(r->devices[i]);
     split_batch(X, y, r->devices, k, X_shards, y_shards);
-    zero_step(r->z, X_shards, y_shards, 1e-3f, X->shape[0], losses);
+    zero_step(r->z, X_shards, y_shards, 1e-4f, X->shape[0], losses);
     modelled_clock_use_ranks(false);
 }
 
