@@ -249,10 +249,10 @@ static double kept(const ZeroMemory *m) {
 }
 
 static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun one = train_stage(STAGE_DDP, 1, data, batch_size / k, seed);
+    ZeroRun one = train_stage(STAGE_DDP, false, 1, data, batch_size / k, seed);
     print_one_device(&one);
     for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
-        runs[s] = train_stage(s, k, data, batch_size, seed);
+        runs[s] = train_stage(s, false, k, data, batch_size, seed);
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
@@ -267,7 +267,7 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
 static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
     double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
     double before = devices_limit_memory(limit);
-    ZeroRun limited = train_stage(ZERO_3, k, data, batch_size, seed);
+    ZeroRun limited = train_stage(ZERO_3, false, k, data, batch_size, seed);
     devices_limit_memory(before);
     print_losses(&runs[STAGE_DDP], &limited, limit);
     zero_run_free(&limited);
@@ -283,8 +283,9 @@ static void compare_machines(int rows) {
                     times);
 }
 
-static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun run = train_stage(stage, k, data, batch_size, seed);
+static void train_in_one_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
+                               uint64_t seed) {
+    ZeroRun run = train_stage(stage, recompute, k, data, batch_size, seed);
     print_one_run(&run);
     zero_run_free(&run);
 }
@@ -300,9 +301,11 @@ static void check_images(int images, int batch_size, int k) {
 
 int main(int argc, char *argv[]) {
     const char *name = "all";
+    bool recompute = false;
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
+        {"recompute", FLAG_ON, &recompute, .help = "keep only the input of each block, with --stage"},
         {0},
     };
     Flags defaults = default_flags;
@@ -320,7 +323,7 @@ int main(int argc, char *argv[]) {
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
     if (stage < NUM_STAGES)
-        train_in_one_stage(stage, k, data, flags.batch_size, flags.seed);
+        train_in_one_stage(stage, recompute, k, data, flags.batch_size, flags.seed);
     else {
         train_in_all_stages(k, data, flags.batch_size, flags.seed);
         train_within_limit(k, data, flags.batch_size, flags.seed);
