@@ -327,18 +327,9 @@ static void check_images(int images, int batch_size, int k) {
                   "%d steps of %d images need more than %d images", NUM_STEPS, batch_size, images);
 }
 
-static void check_plan(const Plan *plan, const Device *device) {
-    bool files = plan->checkpoint || plan->resume;
-    if (plan->stage == NUM_STAGES && (files || plan->recompute))
-        die_usage("name a --stage", "--recompute, --checkpoint and --resume are for one stage");
-    if (files && !has_values(device))
-        die_usage("leave --backend model out", "a checkpoint needs devices with values");
-}
-
 int main(int argc, char *argv[]) {
     const char *name = "all";
     Plan plan = {0};
-    Device *devices[MAX_DEVICES];
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
@@ -364,11 +355,11 @@ int main(int argc, char *argv[]) {
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
     plan.stage = stage;
     plan.k = k;
-    open_devices(devices, k);
-    check_plan(&plan, devices[0]);
     if (stage < NUM_STAGES)
         train_in_one_stage(&plan, data, flags.batch_size, flags.seed);
     else {
+        if (plan.recompute || plan.checkpoint || plan.resume)
+            die_usage("name a --stage", "--recompute, --checkpoint and --resume are for one stage");
         train_in_all_stages(k, data, flags.batch_size, flags.seed);
         train_within_limit(k, data, flags.batch_size, flags.seed);
         train_with_recomputation(k, data, 2 * flags.batch_size, flags.seed);
