@@ -288,7 +288,7 @@ static void resume_on_others(int k, Dataset *data, int batch_size, uint64_t seed
     enum { TIMES = 4 };
     const int others[TIMES] = {k, 1, 3, 8};
     const char *prefix = book_output("_device");
-    if (!runs[ZERO_3].values) return;
+    if (!runs[ZERO_3].values || !safetensors_built_in()) return;
     Plan plan = {.stage = ZERO_3, .k = k, .steps = 3, .checkpoint = prefix};
     ZeroRun stopped = train_stage(&plan, data, batch_size, seed), resumed[TIMES];
     plan = (Plan){.stage = ZERO_3, .steps = 2, .resume = prefix};
@@ -333,7 +333,8 @@ int main(int argc, char *argv[]) {
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
-        {"recompute", FLAG_ON, &plan.recompute, .help = "keep only the input of each block, with --stage"},
+        {"recompute", FLAG_ON, &plan.recompute,
+         .help = "keep only the input of each block, with --stage"},
         {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
          .help = "with --stage, write F-0.safetensors for device 0, and so on"},
         {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files"},

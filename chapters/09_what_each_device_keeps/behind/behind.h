@@ -4,6 +4,7 @@
 #define CHAPTER_09_BEHIND_H
 
 #include "common/data/fashion_mnist.h"
+#include "common/data/safetensors.h"
 #include "common/device/trace.h"
 #include "common/model/machine.h"
 #include "../zero.h"
@@ -36,8 +37,8 @@ typedef struct ZeroRun {
     int num_spans;
 } ZeroRun;
 
-// Trains on devices 0 to k-1, with the same initial values and the same minibatches each time. Ends the program with an error if memory or bytes are not what the formulas say. For
-// zero_run_free().
+// Trains on devices 0 to k-1, with the same initial values and the same minibatches each time. Ends
+// the program with an error if memory or bytes are not what the formulas say. For zero_run_free().
 ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed);
 // The second step on devices without values, and how long it takes on the machine (NULL: NAN).
 ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool traced);

@@ -7,7 +7,6 @@
 
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/data/safetensors.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -71,7 +70,8 @@ static Content content_of(const Zero *z, int i) {
         Range part = {0, own_part(z, u, i).count};
         if (z->ddp) part = equal_range((long)z->units[u].floats, z->k, i);
         updated_by(z, u, i, kind);
-        for (int n = 0; n < KINDS; n++) keep_part(&c, kind[n], part, xprintf("unit%d.%s", u, kinds[n]));
+        for (int n = 0; n < KINDS; n++)
+            keep_part(&c, kind[n], part, xprintf("unit%d.%s", u, kinds[n]));
     }
     Parameters all = parameters_of(z->net);
     for (int p = 0; p < all.n; p++) {

@@ -79,8 +79,7 @@ void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_siz
     table_text(&t, "%s", stage_names[without->plan.stage]);
     table_numbers(&t, (double)without->activations, (double)without->peak, NAN);
     table_text(&t, "with recomputation");
-    table_numbers(&t, (double)with->activations, (double)with->peak,
-                  num_different(with, without));
+    table_numbers(&t, (double)with->activations, (double)with->peak, num_different(with, without));
 }
 
 void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n) {
@@ -104,7 +103,8 @@ static Costs costs_of(Stage stage, int k, int rows, const Machine *const machine
     Costs costs = {.sent = 0};
     for (int again = 0; again < 2; again++)
         for (int m = 0; m < 2; m++) {
-            ZeroRun run = model_stage(&(Plan){.stage = stage, .k = k, .recompute = again}, rows, machines[m], false);
+            ZeroRun run = model_stage(&(Plan){.stage = stage, .k = k, .recompute = again}, rows,
+                                      machines[m], false);
             costs.memory[again] = (double)run.peak;
             costs.sent = (double)run.sent;
             costs.seconds[m][again] = run.seconds;
@@ -122,12 +122,12 @@ double print_machines(int rows) {
         machines[1] = machine_find("cluster-10gbe");
     }
     printf("\n");
-    Table t =
-        TABLE(NULL, WORDS("8 devices", 9), FIXED("sent", 1, .unit = "MB"), FIXED("memory", 1, .unit = "MB"),
-              FIXED("again", 1, .unit = "MB"), FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
-              FIXED("again", 1, .unit = "ms", .modelled = true),
-              FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true),
-              FIXED("again", 1, .unit = "ms", .modelled = true));
+    Table t = TABLE(NULL, WORDS("8 devices", 9), FIXED("sent", 1, .unit = "MB"),
+                    FIXED("memory", 1, .unit = "MB"), FIXED("again", 1, .unit = "MB"),
+                    FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
+                    FIXED("again", 1, .unit = "ms", .modelled = true),
+                    FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true),
+                    FIXED("again", 1, .unit = "ms", .modelled = true));
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
         Costs c = costs_of(stage, K, rows, machines);
         seconds[stage] = c.seconds[1][0];
