@@ -175,23 +175,81 @@
 // choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
 // small part of the network, and so is the temporary memory.
 //
-// ## What each stage costs
+// ## Recomputation
 //
-// The program models a step on eight devices of two machines. Both have the same GPUs, NVIDIA's
-// A100. In the first (`dgx-a100`), all eight are in one host and connected by NVLink. In the second
-// (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
+// ZeRO does not divide the activations. With many images on each device, they need more memory than
+// all the rest. *Recomputation*, also called *activation checkpointing*, keeps only the input of
+// each block [@chen2016]. The backward pass computes the block again from this input. Here, a block
+// is a module with parameters, together with the modules without parameters that follow it.
+//
+// recompute.c:recompute_block
+//
+// The forward pass of the block runs without a tape. `keep_output()` copies its output, which is
+// the input of the next block, and `arena_go_back()` gives up all other activations. So the whole
+// block is one entry of the tape. Its backward pass computes the block again, now with a tape, and
+// then goes back through it:
+//
+// recompute.c:recompute_backward
+//
+// The second pass computes the same numbers from the same input, so all gradients have the same
+// bits. But it must not update batch norm's running statistics a second time. They are moving
+// averages over the minibatches, in which the newest one has the weight 0.1. If both passes updated
+// them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$. No loss in training would show this
+// mistake, because only evaluation uses the running statistics.
+//
+// behind/tables.c:print_recomputed
+//
+// Both rows train with ZeRO-3 for three steps. The second one needs less memory, and its parameters
+// are equal in every bit. The price is time: a backward pass takes about twice as long as a forward
+// pass, so one more forward pass means a third more computation.
+//
+// ## On another number of devices
+//
+// A long training is stopped now and then, and continues from a *checkpoint*. With ZeRO, no device
+// has everything that a checkpoint needs. So each device writes its own parts to a file, and
+// together the files are a *sharded checkpoint*:
+//
+// ```
+// device-0.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
+// device-1.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
+// ```
+//
+// PyTorch calls the moments `exp_avg` and `exp_avg_sq`. Each file also holds its device's running
+// statistics, the number of devices, the number of steps, the sizes of all units, and a checksum of
+// each file. This is enough to put the parts together and to divide them among any number of
+// devices. But first, the program reads and checks all files. If one is missing, damaged or from
+// another checkpoint, it names this file and stops before it changes anything.
+//
+// behind/tables.c:print_resumed
+//
+// A training on four devices was stopped after three steps. Then it continued with the numbers of
+// devices in the first column. With four, it ends with the same bits as the training that did not
+// stop. With another number, it begins with the same bits, but each sum has other terms. The losses
+// differ in their first digits, because batch norm uses the mean and variance of each device's
+// images, and each device now has more or fewer of them.
+//
+// ## When would you use which?
+//
+// The program models a step on eight devices with 64 images each, on two machines. Both have the
+// same GPUs, NVIDIA's A100. In the first (`dgx-a100`), all eight are in one host and connected by
+// NVLink. In the second (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet
+// connects the hosts.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many.
-// ZeRO-1 exchanges after the backward pass here, so it hides nothing. (It could exchange in
-// buckets, like DDP.) ZeRO-2 exchanges each unit by itself. Its units are smaller than DDP's
-// buckets, so it pays the fixed cost of an exchange more often.
+// Each column *again* is the one before it, but with recomputation. On Ethernet, the time depends
+// on the bytes, and ZeRO-3 sends 1.5 times as many. ZeRO-1 exchanges only after the backward pass
+// here, so it hides nothing. On NVLink, all stages take about the same time, because most exchanges
+// run while the device computes. There, recomputation takes a third longer. With ZeRO-3 on
+// Ethernet, it takes hardly any longer, because the device computes while it would wait.
 //
-// On NVLink, DDP and all stages take about the same time. Most exchanges of ZeRO-3 run while the
-// device computes, and each device updates only an eighth of the parameters.
+// So which would you use? If a training fits with DDP, use DDP, which is the simplest. If it does
+// not fit because of the parameters, gradients and moments, use ZeRO-3 over fast links, and ZeRO-2
+// over slow ones. If it does not fit because of the activations, use recomputation or smaller
+// minibatches, since ZeRO does not help against them. If both are too large, as in most large
+// language models, use ZeRO-3 and recomputation together.
 //
 // ## Summary
 //
@@ -205,6 +263,9 @@
 //   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
 // - All stages compute the same bits as DDP. The largest units decide how much temporary memory a
 //   device needs.
+// - Recomputation keeps only the input of each block. It takes a third more computation, and the
+//   bits stay the same.
+// - A sharded checkpoint has a file for each device, and continues on any number of devices.
 //
 // ## Questions
 //
@@ -222,6 +283,9 @@
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
+// 7. Why not use the whole network as one block for recomputation? It would keep only the images.
+// 8. A block contains dropout, which sets random activations to zero. What must recomputation do so
+//    that the bits stay the same?
 
 // ## The program
 
