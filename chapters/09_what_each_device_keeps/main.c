@@ -20,9 +20,9 @@
 // is. The activations of 4 images take little memory here. (The program reserves memory for them in
 // pieces of 16 MiB, so the number is rounded up.)
 //
-// DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
-// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
-// three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
+// With DDP, the 16 bytes stay the same on each of k devices, and all of them compute the same
+// update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three
+// stages [@rajbhandari2020]:
 //
 // |        | parameters | gradients | moments |
 // |:-------|:-----------|:----------|:--------|
@@ -31,9 +31,8 @@
 // | ZeRO-2 | all        | 1/k       | 1/k     |
 // | ZeRO-3 | 1/k        | 1/k       | 1/k     |
 //
-// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
-// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
-// it, because we can limit the memory of a device.
+// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed [@d2lneu].
+// Here we run it and measure its benefit, because we can limit the memory of a device.
 //
 // ## ZeRO-1: keep a part of the moments
 //
@@ -177,79 +176,74 @@
 //
 // ## Recomputation
 //
-// ZeRO does not divide the activations. With many images on each device, they need more memory than
-// all the rest. *Recomputation*, also called *activation checkpointing*, keeps only the input of
-// each block [@chen2016]. The backward pass computes the block again from this input. Here, a block
-// is a module with parameters, together with the modules without parameters that follow it.
+// ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
+// keeps only the input of each block of the network, and the backward pass computes the block again
+// from it [@chen2016]. Here the blocks are the units of ZeRO-2.
 //
 // recompute.c:recompute_block
 //
-// The forward pass of the block runs without a tape. `keep_output()` copies its output, which is
-// the input of the next block, and `arena_go_back()` gives up all other activations. So the whole
-// block is one entry of the tape. Its backward pass computes the block again, now with a tape, and
-// then goes back through it:
+// The forward pass of a block runs without a tape. `keep_output()` copies its output, which is the
+// input of the next block, and `arena_go_back()` gives up all other activations. Only one entry
+// goes on the tape. Its backward pass computes the block again, now with a tape, and goes back
+// through it:
 //
 // recompute.c:recompute_backward
 //
-// The second pass computes the same numbers from the same input, so all gradients have the same
-// bits. But it must not update batch norm's running statistics a second time. They are moving
-// averages over the minibatches, in which the newest one has the weight 0.1. If both passes updated
-// them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$. No loss in training would show this
-// mistake, because only evaluation uses the running statistics.
+// The second pass computes the same numbers, so all gradients have the same bits. But it must not
+// update batch norm's running statistics again. In these averages, the newest minibatch has the
+// weight 0.1. If both passes updated them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$.
+// No loss in training would show this mistake, because only evaluation uses the running statistics.
 //
 // behind/tables.c:print_recomputed
 //
 // Both rows train with ZeRO-3 for three steps. The second one needs less memory, and its parameters
 // are equal in every bit. The price is time: a backward pass takes about twice as long as a forward
-// pass, so one more forward pass means a third more computation.
+// pass, so a second forward pass means a third more computation.
 //
 // ## On another number of devices
 //
-// A long training is stopped now and then, and continues from a *checkpoint*. With ZeRO, no device
-// has everything that a checkpoint needs. So each device writes its own parts to a file, and
-// together the files are a *sharded checkpoint*:
+// A long training has to continue after it was stopped, from a *checkpoint*. With ZeRO, each device
+// writes its own parts to a file, and together the files are a *sharded checkpoint*:
 //
 // ```
 // device-0.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
 // device-1.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
 // ```
 //
-// PyTorch calls the moments `exp_avg` and `exp_avg_sq`. Each file also holds its device's running
-// statistics, the number of devices, the number of steps, the sizes of all units, and a checksum of
-// each file. This is enough to put the parts together and to divide them among any number of
-// devices. But first, the program reads and checks all files. If one is missing, damaged or from
-// another checkpoint, it names this file and stops before it changes anything.
+// (`exp_avg` and `exp_avg_sq` are PyTorch's names of the moments.) Each file also holds the running
+// statistics of its device, the numbers of devices and steps, the sizes of the units, and a
+// checksum of each file. This is enough to put the parts together and to divide them among any
+// number of devices. But first, the program checks all files. If one is missing, damaged or from
+// another checkpoint, it names this file and stops, and nothing is changed.
 //
 // behind/tables.c:print_resumed
 //
-// A training on four devices was stopped after three steps. Then it continued with the numbers of
-// devices in the first column. With four, it ends with the same bits as the training that did not
-// stop. With another number, it begins with the same bits, but each sum has other terms. The losses
-// differ in their first digits, because batch norm uses the mean and variance of each device's
-// images, and each device now has more or fewer of them.
+// Here a training on four devices was stopped after three steps, and continued with the devices in
+// the first column. With four, it ends with the same bits as the training that did not stop. With
+// another number, it begins with the same bits. But then batch norm has more or fewer images on
+// each device, and the sums have other terms.
 //
 // ## When would you use which?
 //
-// The program models a step on eight devices with 64 images each, on two machines. Both have the
-// same GPUs, NVIDIA's A100. In the first (`dgx-a100`), all eight are in one host and connected by
-// NVLink. In the second (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet
-// connects the hosts.
+// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, they
+// are in one host and connected by NVLink. In `cluster-10gbe`, each is in a different host, and 10
+// Gb/s Ethernet connects the hosts.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// Each column *again* is the one before it, but with recomputation. On Ethernet, the time depends
-// on the bytes, and ZeRO-3 sends 1.5 times as many. ZeRO-1 exchanges only after the backward pass
-// here, so it hides nothing. On NVLink, all stages take about the same time, because most exchanges
-// run while the device computes. There, recomputation takes a third longer. With ZeRO-3 on
-// Ethernet, it takes hardly any longer, because the device computes while it would wait.
+// Each column *again* repeats the one before it with recomputation. On Ethernet, ZeRO-3 takes
+// longer, because it sends 1.5 times as many bytes. ZeRO-1 exchanges only after the backward pass
+// here, so it hides nothing. On NVLink, most exchanges run while the device computes, so all stages
+// take about the same time, and recomputation takes a third longer. On Ethernet it adds little,
+// because the device would wait anyway.
 //
-// So which would you use? If a training fits with DDP, use DDP, which is the simplest. If it does
-// not fit because of the parameters, gradients and moments, use ZeRO-3 over fast links, and ZeRO-2
-// over slow ones. If it does not fit because of the activations, use recomputation or smaller
-// minibatches, since ZeRO does not help against them. If both are too large, as in most large
-// language models, use ZeRO-3 and recomputation together.
+// If a training fits with DDP, use DDP, which is the simplest. If it does not fit because of the
+// parameters, gradients and moments, use ZeRO-3 over fast links, and ZeRO-2 over slow ones. If it
+// does not fit because of the activations, use recomputation or smaller minibatches, since ZeRO
+// does not divide activations. If all of these are too large, as in large language models, use
+// ZeRO-3 and recomputation together.
 //
 // ## Summary
 //
@@ -283,8 +277,7 @@
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
-// 7. Why not use the whole network as one block for recomputation? It would keep only the images.
-// 8. A block contains dropout, which sets random activations to zero. What must recomputation do so
+// 7. A block contains dropout, which sets random activations to zero. What must recomputation do so
 //    that the bits stay the same?
 
 // ## The program
