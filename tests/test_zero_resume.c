@@ -31,8 +31,10 @@ static Run begin(void **state, Stage stage, int k) {
     Run r = {.k = k, .net = narrow_resnet()};
     if (state)
         devices_under_test(state, k, r.devices);
-    else
+    else { // (or a line could say that there is no GPU)
+        devices_init(BACKEND_CPU, 1);
         open_devices(r.devices, k);
+    }
     fill_network(r.net);
     r.z = zero_new(r.net, r.devices, k, stage, (AdamOptions){0});
     return r;
@@ -282,6 +284,7 @@ DIES("ck-0.safetensors: is of another network", {
     make_files();
     Module *net = other_network();
     initialize(net, 0);
+    devices_init(BACKEND_CPU, 1);
     open_devices(&device, 1);
     Zero *z = zero_new(net, &device, 1, ZERO_3, (AdamOptions){0});
     synchronize_all();
