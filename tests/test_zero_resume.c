@@ -28,13 +28,12 @@ typedef struct Run {
 } Run;
 
 static Run begin(void **state, Stage stage, int k) {
+    if (!state) devices_init(BACKEND_CPU, 1); // (or a line could say that there is no GPU)
     Run r = {.k = k, .net = narrow_resnet()};
     if (state)
         devices_under_test(state, k, r.devices);
-    else { // (or a line could say that there is no GPU)
-        devices_init(BACKEND_CPU, 1);
+    else
         open_devices(r.devices, k);
-    }
     fill_network(r.net);
     r.z = zero_new(r.net, r.devices, k, stage, (AdamOptions){0});
     return r;
@@ -282,9 +281,9 @@ DIES("ck-0.safetensors: is no part of a checkpoint", make_files(); Run r = begin
 DIES("ck-0.safetensors: is of another network", {
     Device *device;
     make_files();
+    devices_init(BACKEND_CPU, 1);
     Module *net = other_network();
     initialize(net, 0);
-    devices_init(BACKEND_CPU, 1);
     open_devices(&device, 1);
     Zero *z = zero_new(net, &device, 1, ZERO_3, (AdamOptions){0});
     synchronize_all();
