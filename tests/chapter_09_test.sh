@@ -25,8 +25,11 @@ DDP | 44.7 44.7 89.4 33.5 * * 67.1 -
 ZeRO-1 | 44.7 44.7 22.4 33.5 * * 67.1 0
 ZeRO-2 | 44.7 11.2 22.4 47.7 * * 67.1 0
 ZeRO-3 | 11.2 11.2 22.4 67.2 * * 100.6 0
-DDP | * 78.2 4..4.5 68..72
-ZeRO-3 | * 117.3 4..4.5 105..111
+with recomputation | 32.3 144.2 0
+4 devices | * * 0
+3 devices | * * 10000000..12000000
+DDP | 78.2 553.4 407.3 22..24 29..32 74..80 76..82
+ZeRO-3 | 117.3 427.3 284.3 22..24 29..32 108..117 111..119
 ROWS
 figures log '/^ *[1-5] +[0-9.]+ +[0-9.]+ / { n++; if ($2 != $3) print "step", $1, $2, $3 } END { if (n != 5) print n, "steps" }'
 verdict "memory, bytes, times; losses and parameters have DDP's bits"
@@ -38,6 +41,16 @@ for flags in '--devices 1 --stage zero-3' '--devices 7 --batch-size 9 --stage ze
     works $flags
     verdict "$flags"
 done
+works --stage zero-3 --recompute --checkpoint ck
+works --stage ddp --devices 3 --resume ck
+log_rows <<'ROWS'
+DDP | 44.7 44.7 89.4 * * * 59.6 -
+6 | 0..5
+10 | 0..5
+ROWS
+[ "$(echo ck-*)" = "ck-0.safetensors ck-1.safetensors ck-2.safetensors ck-3.safetensors" ] || complain "files: $(echo ck-*)"
+verdict "files for four devices, and three that go on, in another stage"
+rm ck-3.safetensors
 works --stage zero-3 --memory 140MB
 verdict "ZeRO-3 trains with 140 MB"
 refusals <<'ROWS'
@@ -45,6 +58,9 @@ refusals <<'ROWS'
 1 cannot share the 128 | --backend model --machine p100-25gbe --devices 129 --batch-size 129 --train-size 645 --stage zero-3
 2 | --stage vgg; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
 2 images | --train-size 64
+2 for one stage | --recompute; --checkpoint ck
+1 ck-3.safetensors | --stage zero-1 --resume ck
+1 ck-0.safetensors | --stage zero-1 --resume ck --seed 1
 ROWS
 run --stage ddp --memory 140MB
 grep -q "^hint: use --stage zero-3" error || complain "$(tail -n 1 error)"

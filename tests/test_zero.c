@@ -94,9 +94,26 @@ static Batch batch_of(int step, Device *const devices[], int k) {
 // ---- a run of a stage, and what is counted in it -----------------------------------------------
 
 typedef struct Trained {
-    float *params, losses[STEPS][MOST];
+    float *params, *buffers; // running statistics of all devices, and counts of minibatches
+    size_t num_buffers;
+    float losses[STEPS][MOST];
     uint64_t peak; // bytes, of the device that needs most
 } Trained;
+
+static void read_buffers(Trained *t, const Module *net, Device *const devices[], int k) {
+    Counts counts = counts_of(net, false);
+    Parameters all = parameters_of(net);
+    t->num_buffers = buffer_bytes(net) / sizeof(float) * (size_t)k + (size_t)counts.n;
+    float *at = t->buffers = keep_memory(xcalloc(t->num_buffers + 1, sizeof(float)));
+    for (int i = 0; i < k; i++)
+        for (int p = 0; p < all.n; p++)
+            if (!all.list[p]->trained) {
+                tensor_read(parameter_data(all.list[p], devices[i]), at);
+                at += numel(all.list[p]->start);
+            }
+    for (int c = 0; c < counts.n; c++) *at++ = (float)counts.list[c].value;
+    free_counts(&counts);
+}
 
 static void assert_bytes(const Zero *z, int i, const char *what, size_t got, size_t expected) {
     if (got != expected)
@@ -160,10 +177,13 @@ static void check_units(const Net *kind, const Zero *z) {
     }
 }
 
+static bool recompute; // in the trainings that follow
+
 static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k,
                            void (*before_step)(Device *const devices[], int k)) {
     Module *net = start_of(kind, devices[0]);
     Zero *z = zero_new(net, devices, k, stage, (AdamOptions){0});
+    z->recompute = recompute;
     Trained t = {0};
     check_units(kind, z);
     for (int step = 0; step < kind->steps; step++) {
@@ -178,6 +198,7 @@ static Trained train_stage(const Net *kind, Stage stage, Device *const devices[]
     t.peak = check_memory(kind, z);
     t.params = keep_memory(xmalloc(parameter_bytes(net)));
     zero_read(z, t.params);
+    read_buffers(&t, net, devices, k);
     zero_free(z);
     module_free(net);
     for (int i = 0; i < k; i++) // all is free
@@ -205,32 +226,37 @@ static void assert_same(const Net *kind, Stage stage, int k, const Trained *got,
                      stage_names[stage], k, p, (double)got->params[p], (double)expected->params[p]);
 }
 
-// DDP is chapter 6's, with an Adam on each device. (What they train: test_zero_reference.c.)
-static void check_bits(void **state, const Net *kind, int k) {
+// All stages, without and (with_recomputation) with recomputation. DDP is chapter 6's, with an Adam
+// on each device. (What they train: test_zero_reference.c.)
+static void check_bits(void **state, const Net *kind, int k, bool with_recomputation) {
     Device *devices[MOST];
     Trained ddp;
-    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+    for (int run = 0; run < NUM_STAGES * (1 + with_recomputation); run++) {
+        Stage stage = (Stage)(run % NUM_STAGES);
+        recompute = run >= NUM_STAGES;
         devices_under_test(state, k, devices);
         Trained got = train_stage(kind, stage, devices, k, NULL);
-        if (stage == STAGE_DDP) ddp = got;
+        if (run == 0) ddp = got;
         assert_same(kind, stage, k, &got, &ddp);
+        assert_memory_equal(got.buffers, ddp.buffers, sizeof(float) * ddp.num_buffers);
     }
+    recompute = false;
     assert_true(isfinite(ddp.losses[kind->steps - 1][0]));
     free_kept();
 }
 
 static void test_lenet(void **state) {
     for (size_t j = 0; j < COUNT(ks); j++)
-        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &lenet, ks[j]);
+        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &lenet, ks[j], true);
 }
 static void test_narrow_resnet(void **state) {
     bool slow = SIMULATED && strcmp(*state, "cpu") != 0;
     for (size_t j = 0; j < COUNT(ks); j++)
-        if (!slow || ks[j] == SLOW_K) check_bits(state, &narrow, ks[j]);
+        if (!slow || ks[j] == SLOW_K) check_bits(state, &narrow, ks[j], true);
 }
 static void test_resnet18(void **state) {
     for (size_t j = 0; j < COUNT(ks); j++)
-        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &resnet18_net, ks[j]);
+        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &resnet18_net, ks[j], ks[j] == SLOW_K);
 }
 
 // ---- a limit, and queues that are late ---------------------------------------------------------
@@ -255,8 +281,9 @@ static void begin_late(Device *const devices[], int k) {
 static void test_late_queues(void **state) {
     enum { K = 3 };
     Device *devices[K];
-    for (int network = 0; network < 2; network++) {
+    for (int network = 0; network < 3; network++) {
         const Net *kind = network ? &narrow : &lenet;
+        recompute = network == 2;
         for (Stage stage = ZERO_1; stage < NUM_STAGES; stage++) {
             devices_under_test(state, K, devices);
             Trained expected = train_stage(kind, stage, devices, K, NULL);
@@ -269,6 +296,7 @@ static void test_late_queues(void **state) {
             assert_same(kind, stage, K, &got, &expected);
         }
     }
+    recompute = false;
     free_kept();
 }
 

@@ -48,6 +48,7 @@ typedef struct Zero {
     Shard **shards; // [num_units][k]
     Adam **adam;    // [k]
     Ddp *ddp;       // of DDP, else NULL
+    bool recompute; // may be set between steps: keep only the input of each block
 } Zero;
 
 // Places the network, which must be initialize()d, on the k devices: each gets its part of the
@@ -116,8 +117,13 @@ void gather_updated(Zero *z);
 void unshard(Zero *z, int u);
 void wait_for_parameters(Zero *z, int u);
 void reshard(Zero *z, int u);
+void check_gathered(const Zero *z, int u);
 void zero3_forward(Zero *z, Tensor *Y[]);
 void zero3_backward(Zero *z, Tensor *const losses[]);
+
+// recompute.c: forward_unit(), of which backward needs the input of each block only. Batch norm's
+// running statistics are updated once.
+void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]);
 
 // ---- formulas.c ----------------------------------------------------------------------------------
 

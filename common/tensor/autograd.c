@@ -192,25 +192,45 @@ void backward_begin(Tensor *const losses[], int k) {
     }
 }
 
-void backward_until(Tensor *const losses[], int k, int length) {
-    for (int n = tape_of(losses[0]->device)->num_nodes - 1; n >= length; n--) {
-        Node *nodes[MAX_DEVICES]; // the same entry of each tape
-        for (int i = 0; i < k; i++) {
-            nodes[i] = &tape_of(losses[i]->device)->nodes[n];
-            CHECK(nodes[i]->backward == nodes[0]->backward &&
-                      nodes[i]->backward_together == nodes[0]->backward_together &&
-                      owner_of_grad(nodes[i]->out)->grad_filled,
-                  "backward_all(): all devices must have run the same operations for these losses");
-            for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
-        }
-        if (nodes[0]->backward_together)
-            nodes[0]->backward_together(nodes, k);
-        else
-            for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
-        for (int i = 0; i < k; i++) spend_grad(nodes[i]);
-        for (int i = 0; i < k; i++) tell_of_final_grads(nodes[i]);
+// Goes back through entry n of the tapes of the devices of at[]. (Works with copies of the entries,
+// because tapes may move when an entry records others.)
+static void go_through(Tensor *const at[], int k, int n) {
+    Node copies[MAX_DEVICES], *nodes[MAX_DEVICES] = {NULL};
+    for (int i = 0; i < k; i++) {
+        copies[i] = tape_of(at[i]->device)->nodes[n];
+        nodes[i] = &copies[i];
+        CHECK(nodes[i]->backward == nodes[0]->backward &&
+                  nodes[i]->backward_together == nodes[0]->backward_together &&
+                  owner_of_grad(nodes[i]->out)->grad_filled,
+              "backward_all(): all devices must have run the same operations for these losses");
+        for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
     }
-    for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = length;
+    if (nodes[0]->backward_together)
+        nodes[0]->backward_together(nodes, k);
+    else
+        for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
+    for (int i = 0; i < k; i++) spend_grad(nodes[i]);
+}
+
+void backward_until(Tensor *const losses[], int k, int length) {
+    for (int n = tape_length(losses[0]->device) - 1; n >= length; n--) {
+        go_through(losses, k, n);
+        for (int i = 0; i < k; i++) { // of entry n, and first of those that it recorded
+            Tape *tape = tape_of(losses[i]->device);
+            while (tape->num_nodes > n) tell_of_final_grads(&tape->nodes[--tape->num_nodes]);
+        }
+    }
+}
+
+void backward_inside(Node *const nodes[], Tensor *const Y[], int k, int begin) {
+    for (int i = 0; i < k; i++) {
+        Tensor *outer = owner_of_grad(nodes[i]->out), *inner = owner_of_grad(Y[i]);
+        count_uses(tape_of(Y[i]->device));
+        inner->grad_filled = true;
+        inner->grad->data = Y[i]->grad->data = outer->grad->data;
+        outer->grad->data = nodes[i]->out->grad->data = NULL;
+    }
+    for (int n = tape_length(Y[0]->device) - 1; n >= begin; n--) go_through(Y, k, n);
 }
 
 void backward_all(Tensor *const losses[], int k) {
