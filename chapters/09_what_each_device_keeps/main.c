@@ -193,6 +193,30 @@
 // On NVLink, DDP and all stages take about the same time. Most exchanges of ZeRO-3 run while the
 // device computes, and each device updates only an eighth of the parameters.
 //
+// ## How many devices?
+//
+// Now each device has 32 images, so the activations need more memory. The picture shows what each
+// of eight devices needs. In the page, you can change the number of devices and more.
+//
+// ![Memory of one of eight devices, and the modelled time of a step on a DGX
+// A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
+// with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
+// activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
+// activations is smaller. A dashed line is at 280 MB.")
+//
+// The other networks are transformers of 1 to 30 billion parameters. For these, the program counts
+// nothing and uses arithmetic only. It assumes that a transformer of N parameters consists of 32
+// equal blocks, each of which is a unit. Then each of k devices needs
+//
+// $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
+//
+// bytes for ZeRO-3. The first term is what it keeps. The second one is the temporary memory. The
+// activations are left out. How many GPUs of 80 GB does a transformer of 7 billion parameters need?
+// One GPU would have to keep 112 GB. With two GPUs, each needs 56 GB and 3.9 GB, together 59.9 GB.
+// So two GPUs are enough, if the activations fit in the rest.
+// <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
+// <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
+//
 // ## Summary
 //
 // - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
@@ -299,21 +323,36 @@ static void check_images(int images, int batch_size, int k) {
 }
 
 int main(int argc, char *argv[]) {
-    const char *name = "all";
+    const char *name = "all", *network = "none";
+    bool recompute = false;
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
+        {"memory-of", FLAG_CHOICE, &network, "N",
+         .help = "only the memory of this network in all stages (CSV)",
+         .choices = memory_networks},
+        {"recompute", FLAG_ON, &recompute, .help = "compute each block again in backward"},
         {0},
     };
     Flags defaults = default_flags;
     defaults.batch_size = 16;
     defaults.machine = "dgx-a100";
     defaults.own = own_flags;
+    defaults.next = "make exercise-09-1";
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    if (strcmp(network, "none") != 0) {
+        book_needs_machine("--memory-of");
+        book_csv("_memory.csv");
+        book_check_outputs();
+        tell_memory(network, k, flags.batch_size / k, recompute);
+        return book_end();
+    }
     book_timeline("_modelled.png");
+    book_csv("_memory.csv");
+    book_output("_memory.png");
     book_check_outputs();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
     check_images(data->count, flags.batch_size, k);
@@ -326,6 +365,7 @@ int main(int argc, char *argv[]) {
         train_within_limit(k, data, flags.batch_size, flags.seed);
         compare_machines(flags.batch_size / k);
         draw_step(k, flags.batch_size / k);
+        draw_memory(8, 32);
         for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
     }
     dataset_free(data);

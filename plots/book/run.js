@@ -183,6 +183,9 @@ function crossing(a, b) {
     return b[i - 1][0] * (b[i][0] / b[i - 1][0]) ** (before / (before - after));
 }
 
+const COLORS = ["#0072b2", "#d55e00", "#009e73", "#8a3f8f", "#e69f00"]; // as in style.gp
+const GPUS = { 100: 12, 120: 16, 160: 24, 200: 32, 240: 40, 280: 80, 320: 96, 400: 141 }; // GB, where ResNet-18 has MB
+
 // From what size on the ring is faster than the star, and what is fastest of all.
 function showWays(csv) {
     const rows = rowsOf(csv), ways = new Map(rows.map(([, , way]) => [way, []]));
@@ -269,8 +272,35 @@ function showWaiting(csv) {
         (Number(dropped) ? ` ${Math.round(dropped)} pushes are dropped.` : "")];
 }
 
+// A bar for each device, cut into what it keeps, with the limit as a line; and a bar for a step in each stage.
+function showMemory(csv, { network, k, stage, recomputation, limit }) {
+    const parts = ["parameters", "gradients", "moments", "temporary", "activations"], rows = rowsOf(csv), row = rows.find((one) => one[4] === stage);
+    const counted = network === "resnet-18", [unit, each] = counted ? ["MB", 1e6] : ["GB", 1e9], most = counted ? limit : GPUS[limit];
+    const all = row[10] / each, scale = 190 / Math.max(counted ? 400 : Math.max(...rows.map((one) => one[10] / each)), 1.08 * most);
+    const svg = [`<text x="0" y="10">${unit} on each device</text><text x="340" y="10">${counted ? "a step" : ""}</text>`];
+    for (let i = 0; i < k; i++) {
+        const x = 34 + 270 / k * (i + 0.1);
+        parts.reduce((y, name, part) => {
+            const high = scale * (Number(row[5 + part]) || 0) / each;
+            svg.push(`<path fill="${COLORS[part]}" d="M${x} ${y}h${216 / k}v${-high}h${-216 / k}z"/>`);
+            return y - high;
+        }, 210);
+    }
+    parts.forEach((name, part) => svg.push(`<path fill="${COLORS[part]}" d="M${34 + 92 * part} 234h9v-9h-9z"/><text x="${47 + 92 * part}" y="233">${name}</text>`));
+    const line = 210 - scale * most, digits = (value) => value < 10 ? value.toFixed(1) : value.toFixed(0), fits = all <= most ? "fits" : "does not fit";
+    for (const [value, y] of [[0, 210], [most, line]]) svg.push(`<text x="30" y="${y + 4}" text-anchor="end">${value}</text>`);
+    svg.push(`<path d="M34 210H304" class="grid"/><path d="M34 ${line}H304" stroke="currentColor" stroke-dasharray="6 4"/><text x="34" y="${line - 4}">${fits}</text>`);
+    const steps = counted ? rows.map((one) => 1e3 * one[11]) : [], longest = Math.max(...steps);
+    steps.forEach((ms, i) => svg.push(`<text x="340" y="${45 + 40 * i}">${rows[i][4]}</text><text x="500" y="${45 + 40 * i}" text-anchor="end">${ms.toPrecision(3)} ms</text>` +
+        `<path fill="hsl(${rows[i][4] === stage ? 25 : 205} 55% 45%)" d="M340 ${50 + 40 * i}h${160 * ms / longest}v12H340z"/>`));
+    return [`<svg viewBox="0 0 500 238" role="img" aria-label="Memory of each device, and how long a step takes">${svg.join("")}</svg>`,
+        `${stage}${recomputation === "on" && counted ? " with recomputation" : ""}: each of ${devices(String(k))} needs ${digits(all)} ${unit}, so it ${fits} in ${most} ${unit}. ` +
+        (counted ? `A step takes ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.` :
+            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters. It leaves out activations and the time.`)];
+}
+
 // Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
-// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints. `on`: what is
+// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints, and of where the sliders are. `on`: what is
 // modelled, if not the usual machine.
 const FIGURES = [{
     program: "01_splitting_strategies", still: "/01_splitting_strategies_bubble.png", show: showPipeline,
@@ -316,19 +346,32 @@ const FIGURES = [{
     change: () => ({}),
     flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
         ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
+}, {
+    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s with 32 images each",
+    csv: "plots/09_what_each_device_keeps_memory.csv",
+    sliders: [{ name: "network", label: "network", values: ["resnet-18", "1b", "3b", "7b", "13b", "30b"], at: "resnet-18",
+        text: (network) => network === "resnet-18" ? "ResNet-18" : parseInt(network) + " billion" },
+        { name: "k", label: "devices", values: upTo(16, 1), at: 8, unit: "" },
+        { name: "stage", label: "stage", values: ["DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"], at: "ZeRO-3", unit: "" },
+        { name: "recomputation", label: "recomputation", values: ["off", "on"], at: "off", unit: "" },
+        { name: "limit", label: "memory of a device", values: Object.keys(GPUS).map(Number), at: 280,
+            text: (limit, { network }) => network === "resnet-18" ? limit + " MB" : GPUS[limit] + " GB" },
+        { name: "link", label: "link", values: ["NVLink", "10 Gb/s"], at: "NVLink", unit: "" }],
+    change: ({ link }) => ({ devices: 16, link: link === "NVLink" ? "switch 274 GB/s 3.3 us" : "switch 9.41 Gb/s 32.2 us" }), // cluster-10gbe's
+    flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 32 * k,
+        ...(recomputation === "on" ? ["--recompute"] : [])],
 }];
 
-function makeSlider({ name, label, values, at, unit }, given) {
+function makeSlider({ name, label, values, at, unit, text: textOf = (value) => value + unit }, given) {
     const text = element("label", label + " "), input = element("input", ""), output = element("output", "");
     Object.assign(input, { type: "range", min: 0, max: values.length - 1, name });
     input.choose = (text) => { input.value = values.indexOf(values.find((value) => String(value) === text) ?? at); };
     input.choose(given.get(name));
     input.chosen = () => values[input.value];
-    input.show = () => {
-        output.textContent = input.chosen() + unit;
+    input.show = (all) => {
+        output.textContent = textOf(input.chosen(), all);
         input.setAttribute("aria-valuetext", output.textContent);
     };
-    input.show(); // before anything was computed
     text.append(input, output);
     return [text, input];
 }
@@ -369,7 +412,9 @@ function makeFigure(figure, still) {
     const place = element("div", "", "in-browser"), controls = element("div", "", "sliders"), step = element("div", "", "zoom");
     const chart = element("figure", "", "curves"), said = element("p", ""), made = sliders.map((slider) => makeSlider(slider, given));
     const inputs = made.map(([, input]) => input), values = () => Object.fromEntries(inputs.map((input) => [input.name, input.chosen()]));
+    const showValues = () => inputs.forEach((input) => input.show(values()));
     controls.append(...made.map(([label]) => label));
+    showValues(); // before anything was computed
     place.id = id;
     said.setAttribute("aria-live", "polite");
     place.append(element("p", csv ? `Move it: modelled in this tab, on ${on}.` :
@@ -379,13 +424,13 @@ function makeFigure(figure, still) {
 
     const textOf = (bytes) => new TextDecoder().decode(bytes);
     const compute = makeComputer(figure, (asked, result, printed) => {
-        if (result) [chart.innerHTML, said.textContent] = show(csv ? textOf(result[csv]) : printed);
+        if (result) [chart.innerHTML, said.textContent] = show(csv ? textOf(result[csv]) : printed, asked);
         else said.textContent = "It cannot be computed: " + printed;
         if (result && timeline) showZoomable(step, textOf(result[timeline]));
         place.dataset.shown = Object.values(asked).join();
     });
     function moved() {
-        for (const input of inputs) input.show();
+        showValues();
         compute(values());
     }
     for (const input of inputs) {
