@@ -329,8 +329,7 @@ int main(int argc, char *argv[]) {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
         {"memory-of", FLAG_CHOICE, &network, "N",
-         .help = "only the memory of this network in all stages (CSV)",
-         .choices = memory_networks},
+         .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
         {"recompute", FLAG_ON, &recompute, .help = "compute each block again in backward"},
         {0},
     };

@@ -51,8 +51,8 @@ void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
 double print_machines(int rows);
 
 // memory.c, for the figure to move: what each of k devices needs in all stages, and how long a step
-// is, as a table and as book_csv("_memory.csv"). ResNet-18 is counted and modelled. A transformer of
-// 7 billion parameters, "7b", is arithmetic, without activations and without a time.
+// is, as a table and as book_csv("_memory.csv"). ResNet-18 is counted and modelled. A transformer
+// of 7 billion parameters, "7b", is arithmetic, without activations and without a time.
 extern const char memory_networks[]; // "none|resnet-18|1b|.."
 void tell_memory(const char *network, int k, int rows, bool recompute);
 // The same of ResNet-18 as a picture, book_output("_memory.png"), with and without recomputation.
