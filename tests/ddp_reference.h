@@ -22,7 +22,8 @@ find_part(bool must_be_there, const char *format, ...) {
     vsnprintf(key, sizeof key, format, args);
     va_end(args);
     const SafetensorsEntry *entry = safetensors_find(&reference, key);
-    if (!entry && must_be_there) fail_msg("ddp.safetensors lacks %s: run make_ddp.py again", key);
+    if (!entry && must_be_there)
+        fail_msg("the file lacks %s: make it again (tests/reference)", key);
     return entry;
 }
 #define part(...) find_part(true, __VA_ARGS__)

@@ -10,11 +10,32 @@
 static const int ks[] = {1, 2, 3, 4, 5, 7, 8}, sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { MOST_K = 8 };
 
-// Number a of the table; behind its end are the lines with which allreduce_star.c begins.
+// The two halves of the sharded one, with sums of their own. What a half has read may be
+// overwritten at once.
+static void by_halves(Tensor *const data[], int k) {
+    Tensor *sums[MAX_COMPUTING] = {NULL}, *received[MAX_COMPUTING] = {NULL};
+    for (int j = 0; j < k; j++) {
+        int own = (int)equal_range((long)numel(data[j]), k, j).count;
+        sums[j] = arena_tensor(data[j]->device, 1, &own, false);
+        received[j] = arena_tensor(data[j]->device, 2, (int[]){k - 1, own}, false);
+    }
+    reduce_scatter(sums, data, received, k);
+    for (int j = 0; j < k; j++) tensor_fill(data[j], NAN);
+    all_gather(data, sums, k);
+    for (int j = 0; j < k; j++) tensor_fill(sums[j], NAN);
+}
+
+// Number a of the table; behind its end are these halves, and the lines with which allreduce_star.c
+// begins.
+enum { ALGORITHMS = NUM_ALLREDUCES + 2 };
 static const Allreduce *algorithm(int a) {
+    static const Allreduce halves = {.name = "two halves",
+                                     .run = by_halves,
+                                     .floats = allreduce_sharded_floats,
+                                     .in_parts = true};
     static const Allreduce book = {
         .name = "the book's lines", .run = allreduce_book, .floats = allreduce_star_floats};
-    return a < NUM_ALLREDUCES ? &allreduces[a] : &book;
+    return a < NUM_ALLREDUCES ? &allreduces[a] : a == NUM_ALLREDUCES ? &halves : &book;
 }
 
 // As many as there can be are CPU devices: they are too many for the memory of a small GPU.
@@ -81,12 +102,13 @@ static void assert_traffic(const Allreduce *how, Tensor *const data[], int k, in
 }
 
 // Each part (that is not empty) goes to k-1 devices, and so does its sum. (Copies within a device
-// are no bytes in the ledger, but they take time.)
+// are no bytes in the ledger, but they take time. The halves have two for each part.)
 static void assert_copies(const Allreduce *how, int k, int n) {
     int count, copies = 0, parts = !how->in_parts ? n > 0 : n < k ? n : k;
     TraceSpan *spans = trace_end(&count);
     for (int s = 0; s < count; s++) copies += strcmp(spans[s].work, "copy") == 0;
     free(spans);
+    if (how->run == by_halves) copies -= 2 * parts;
     if (n <= PIECE && copies != 2 * (k - 1) * parts)
         fail_msg("%s, k %d, n %d: %d copies", how->name, k, n, copies);
 }
@@ -113,7 +135,7 @@ static void check_allreduce(const Allreduce *how, int k, int n) {
 
 static void sums_have_the_bits_of_their_order(void **state) {
     (void)state;
-    for (int a = 0; a <= NUM_ALLREDUCES; a++)
+    for (int a = 0; a < ALGORITHMS; a++)
         for (size_t b = 0; b < COUNT(ks); b++)
             for (size_t c = 0; c < COUNT(sizes); c++)
                 check_allreduce(algorithm(a), ks[b], sizes[c]);
@@ -145,7 +167,7 @@ static void delay(Tensor *const busy[], int i, int times) {
     while (times-- > 0) tensor_fill(busy[i], (float)times);
 }
 
-// Many calls one after the other (a: of this algorithm; behind the last: now of this one, now of
+// Many calls one after the other (a: of this algorithm; behind the halves: now of this one, now of
 // that), without the host ever waiting. Before each, every device writes a new value into its
 // vector, right behind the call before; after it, adds the sum to a total. Devices are held up in
 // turn. Where a wait is missing somebody reads a value too early or too late.
@@ -170,7 +192,7 @@ static void call_often(int a, int k, int n) {
             tensor_fill(data[i], value);
             expected += value;
         }
-        allreduces[a < NUM_ALLREDUCES ? a : call * 7 / 3 % NUM_ALLREDUCES].run(data, k);
+        algorithm(a <= NUM_ALLREDUCES ? a : call * 7 / 3 % NUM_ALLREDUCES)->run(data, k);
         for (int i = 0; i < k; i++)
             launch(data[i]->device, add, .y = totals[i]->data, .x = data[i]->data, .n = (size_t)n);
     }
@@ -190,7 +212,7 @@ static void call_often(int a, int k, int n) {
 static void calls_one_after_the_other(void **state) {
     (void)state;
     const int often_ks[] = {2, 3, 5, 8}, lengths[] = {3, SIMULATED ? 1000 : 9001};
-    for (int a = 0; a <= NUM_ALLREDUCES; a++)
+    for (int a = 0; a <= NUM_ALLREDUCES + 1; a++)
         for (int b = 0; b < 4; b++)
             for (int c = 0; c < 2; c++) call_often(a, often_ks[b], lengths[c]);
 }

@@ -141,6 +141,40 @@ static void loans_wait_for_what_is_being_sent(void **state) {
     assert_all(sent, 11);
 }
 
+// Nor is memory given to others that was freed in the order of the compute queue, while the other
+// queue still sends it. It stops counting at once, and the host does not wait.
+static void freed_memory_waits_for_what_is_being_sent(void **state) {
+    Device *device = device_under_test(state);
+    Tensor *sent = filled(device, 0);
+    for (int round = 0; round < 4; round++) {
+        uint64_t bytes = device_bytes(device);
+        float *x = device_alloc(device, N * sizeof(float));
+        launch(device, fill, .x = x, .value = 8, .n = N);
+        Queue *comm = late_comm_queue(device);
+        queue_copy(comm, device, sent->data, device, x, N * sizeof(float));
+        device_free_in_order(device, x);
+        assert_int_equal(device_bytes(device), bytes);
+        assert_true(SIMULATED || !event_reached(queue_record(comm)));
+        sleep_so_long(&(struct timespec){0, 5000000}); // the compute queue is idle by now
+        float *y = device_alloc(device, N * sizeof(float));
+        launch(device, fill, .x = y, .value = 9, .n = N);
+        device_free_in_order(device, y);
+        assert_all(sent, 8);
+        tensor_fill(sent, 0);
+    }
+    // Where a limit leaves no other room, others wait for it.
+    size_t room = N * sizeof(float), used = device_bytes(device);
+    devices_limit_memory((double)(used - device_bytes_of(device, MEMORY_KERNELS) + room));
+    float *x = device_alloc(device, room);
+    queue_wait(compute_queue(device), queue_record(late_comm_queue(device)));
+    device_free_in_order(device, x);
+    Event freed = device_record(device);
+    float *y = device_alloc(device, room);
+    assert_true(event_reached(freed));
+    device_free(device, y);
+    devices_limit_memory(INFINITY);
+}
+
 // A graph's addresses are good as long as what was there when it was recorded is still there; what
 // came and went since does not matter.
 static void a_stamp_knows_what_was_freed(void **state) {
@@ -247,6 +281,7 @@ int main(void) {
         ON_BOTH(events_order_queues),
         ON_BOTH(next_step_waits_for_what_is_being_sent),
         ON_BOTH(loans_wait_for_what_is_being_sent),
+        ON_BOTH(freed_memory_waits_for_what_is_being_sent),
         ON_BOTH(a_stamp_knows_what_was_freed),
         ON_BOTH(events_stay_what_they_are),
         ON_BOTH(a_trace_tells_the_queues_apart),

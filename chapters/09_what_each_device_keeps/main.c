@@ -273,10 +273,10 @@ static double kept(const ZeroMemory *m) {
 }
 
 static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun one = train_stage(STAGE_DDP, 1, data, batch_size / k, seed);
+    ZeroRun one = train_stage(STAGE_DDP, false, 1, data, batch_size / k, seed);
     print_one_device(&one);
     for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
-        runs[s] = train_stage(s, k, data, batch_size, seed);
+        runs[s] = train_stage(s, false, k, data, batch_size, seed);
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
@@ -291,7 +291,7 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
 static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
     double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
     double before = devices_limit_memory(limit);
-    ZeroRun limited = train_stage(ZERO_3, k, data, batch_size, seed);
+    ZeroRun limited = train_stage(ZERO_3, false, k, data, batch_size, seed);
     devices_limit_memory(before);
     print_losses(&runs[STAGE_DDP], &limited, limit);
     zero_run_free(&limited);
@@ -307,16 +307,20 @@ static void compare_machines(int rows) {
                     times);
 }
 
-static void train_in_one_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun run = train_stage(stage, k, data, batch_size, seed);
+static void train_in_one_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
+                               uint64_t seed) {
+    ZeroRun run = train_stage(stage, recompute, k, data, batch_size, seed);
     print_one_run(&run);
     zero_run_free(&run);
 }
 
-static void check_images(int images, int batch_size, int k) {
+static void check_batch(int batch_size, int k) {
     if (batch_size < k)
         die_usage("a larger --batch-size, or fewer --devices",
                   "a minibatch of %d images has none for some of %d devices", batch_size, k);
+}
+
+static void check_images(int images, int batch_size) {
     if (images < NUM_STEPS * batch_size)
         die_usage("a smaller --batch-size, or a larger --train-size",
                   "%d steps of %d images need more than %d images", NUM_STEPS, batch_size, images);
@@ -328,9 +332,10 @@ int main(int argc, char *argv[]) {
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
+        {"recompute", FLAG_ON, &recompute,
+         .help = "keep only the input of each block, with --stage"},
         {"memory-of", FLAG_CHOICE, &network, "N",
          .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
-        {"recompute", FLAG_ON, &recompute, .help = "compute each block again in backward"},
         {0},
     };
     Flags defaults = default_flags;
@@ -342,10 +347,8 @@ int main(int argc, char *argv[]) {
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    check_batch(flags.batch_size, k);
     if (strcmp(network, "none") != 0) {
-        book_needs_machine("--memory-of");
-        book_csv("_memory.csv");
-        book_check_outputs();
         tell_memory(network, k, flags.batch_size / k, recompute);
         return book_end();
     }
@@ -354,11 +357,11 @@ int main(int argc, char *argv[]) {
     book_output("_memory.png");
     book_check_outputs();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
-    check_images(data->count, flags.batch_size, k);
+    check_images(data->count, flags.batch_size);
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
     if (stage < NUM_STAGES)
-        train_in_one_stage(stage, k, data, flags.batch_size, flags.seed);
+        train_in_one_stage(stage, recompute, k, data, flags.batch_size, flags.seed);
     else {
         train_in_all_stages(k, data, flags.batch_size, flags.seed);
         train_within_limit(k, data, flags.batch_size, flags.seed);

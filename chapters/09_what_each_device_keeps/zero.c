@@ -72,16 +72,16 @@ void forward_unit(Zero *z, int u, Tensor *Y[]) {
     Unit *unit = &z->units[u];
     trace_label("forward");
     unit->tape_begin = tape_length(z->devices[0]);
+    if (z->recompute) {
+        forward_recomputed(z, unit, Y);
+        return;
+    }
     for (int p = 0; p < unit->num_parts; p++) forward_part(&unit->parts[p], Y, z->k);
 }
 
 // ## A step
 
 static void forward_pass(Zero *z, Tensor *const X[], Tensor *Y[]) {
-    if (z->ddp) {
-        ddp_forward(z->ddp, X, Y);
-        return;
-    }
     for (int i = 0; i < z->k; i++) Y[i] = X[i];
     if (z->stage == ZERO_3)
         zero3_forward(z, Y);

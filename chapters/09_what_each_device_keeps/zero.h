@@ -47,6 +47,7 @@ typedef struct Zero {
     Shard **shards; // [num_units][k]
     Adam **adam;    // [k]
     Ddp *ddp;       // of DDP, else NULL
+    bool recompute; // may be set between steps: keep only the input of each block
 } Zero;
 
 // Places the network, which must be initialize()d, on the k devices: each gets its part of the
@@ -117,6 +118,10 @@ void wait_for_parameters(Zero *z, int u);
 void reshard(Zero *z, int u);
 void zero3_forward(Zero *z, Tensor *Y[]);
 void zero3_backward(Zero *z, Tensor *const losses[]);
+
+// recompute.c: forward_unit(), of which backward needs the input of each block only. Batch norm's
+// running statistics are updated once.
+void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]);
 
 // ---- formulas.c ----------------------------------------------------------------------------------
 

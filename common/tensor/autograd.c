@@ -78,12 +78,12 @@ static void need_grad(Tensor *t) {
     t->grad->data = grad->data;
 }
 
-// Counts how many nodes of the tape have yet to add to each gradient.
-static void count_uses(const Tape *tape) {
-    for (int n = 0; n < tape->num_nodes; n++)
+// Counts how many nodes of the tape, from `first` on, have yet to add to each gradient.
+static void count_uses(const Tape *tape, int first) {
+    for (int n = first; n < tape->num_nodes; n++)
         for (int i = 0; i < 3; i++)
             if (tape->nodes[n].in[i]) owner_of_grad(tape->nodes[n].in[i])->uses_on_tape = 0;
-    for (int n = 0; n < tape->num_nodes; n++)
+    for (int n = first; n < tape->num_nodes; n++)
         for (int i = 0; i < 3; i++)
             if (tape->nodes[n].in[i]) owner_of_grad(tape->nodes[n].in[i])->uses_on_tape++;
 }
@@ -139,7 +139,7 @@ float grad_beta(Tensor *t) {
 // another microbatch's.
 static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
-    count_uses(tape);
+    count_uses(tape, 0);
     for (int i = tape->num_nodes - 1; i >= 0; i--) {
         Node node = tape->nodes[i];
         if (owner_of_grad(node.out)->grad_filled) {
@@ -188,29 +188,49 @@ void backward_begin(Tensor *const losses[], int k) {
         start_at_loss(losses[i]);
         CHECK(tape_of(losses[i]->device)->num_nodes == first->num_nodes,
               "backward_all(): all devices must have run the same operations for these losses");
-        count_uses(tape_of(losses[i]->device));
+        count_uses(tape_of(losses[i]->device), 0);
     }
 }
 
-void backward_until(Tensor *const losses[], int k, int length) {
-    for (int n = tape_of(losses[0]->device)->num_nodes - 1; n >= length; n--) {
-        Node *nodes[MAX_DEVICES]; // the same entry of each tape
-        for (int i = 0; i < k; i++) {
-            nodes[i] = &tape_of(losses[i]->device)->nodes[n];
-            CHECK(nodes[i]->backward == nodes[0]->backward &&
-                      nodes[i]->backward_together == nodes[0]->backward_together &&
-                      owner_of_grad(nodes[i]->out)->grad_filled,
-                  "backward_all(): all devices must have run the same operations for these losses");
-            for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
-        }
-        if (nodes[0]->backward_together)
-            nodes[0]->backward_together(nodes, k);
-        else
-            for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
-        for (int i = 0; i < k; i++) spend_grad(nodes[i]);
-        for (int i = 0; i < k; i++) tell_of_final_grads(nodes[i]);
+// Goes back through entry n of the tapes of the devices of at[]. (Works with copies of the entries,
+// because tapes may move when an entry records others.)
+static void go_through(Tensor *const at[], int k, int n) {
+    Node copies[MAX_DEVICES], *nodes[MAX_DEVICES] = {NULL};
+    for (int i = 0; i < k; i++) {
+        copies[i] = tape_of(at[i]->device)->nodes[n];
+        nodes[i] = &copies[i];
+        CHECK(nodes[i]->backward == nodes[0]->backward &&
+                  nodes[i]->backward_together == nodes[0]->backward_together &&
+                  owner_of_grad(nodes[i]->out)->grad_filled,
+              "backward_all(): all devices must have run the same operations for these losses");
+        for (int in = 0; in < 3; in++) need_grad(nodes[i]->in[in]);
     }
-    for (int i = 0; i < k; i++) tape_of(losses[i]->device)->num_nodes = length;
+    if (nodes[0]->backward_together)
+        nodes[0]->backward_together(nodes, k);
+    else
+        for (int i = 0; i < k; i++) nodes[i]->backward(nodes[i]);
+    for (int i = 0; i < k; i++) spend_grad(nodes[i]);
+}
+
+void backward_until(Tensor *const losses[], int k, int length) {
+    for (int n = tape_length(losses[0]->device) - 1; n >= length; n--) {
+        go_through(losses, k, n);
+        for (int i = 0; i < k; i++) { // of entry n, and first of those that it recorded
+            Tape *tape = tape_of(losses[i]->device);
+            while (tape->num_nodes > n) tell_of_final_grads(&tape->nodes[--tape->num_nodes]);
+        }
+    }
+}
+
+void backward_inside(Node *const nodes[], Tensor *const Y[], int k, int begin) {
+    for (int i = 0; i < k; i++) {
+        Tensor *outer = owner_of_grad(nodes[i]->out), *inner = owner_of_grad(Y[i]);
+        count_uses(tape_of(Y[i]->device), begin);
+        inner->grad_filled = true;
+        inner->grad->data = Y[i]->grad->data = outer->grad->data;
+        outer->grad->data = nodes[i]->out->grad->data = NULL;
+    }
+    for (int n = tape_length(Y[0]->device) - 1; n >= begin; n--) go_through(Y, k, n);
 }
 
 void backward_all(Tensor *const losses[], int k) {

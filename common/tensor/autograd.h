@@ -67,6 +67,12 @@ bool needs_grad(const Tensor *a, const Tensor *b, const Tensor *c);
 // Records the operation if it needs_grad(). Then node.out requires a gradient, too.
 void tape_push(Node node);
 
+// For an operation whose backward_together() computes its result again, with other operations, and
+// goes back through these. They are on the tapes from length `begin` on. Y[i] is their result, and
+// takes over the gradient of nodes[i]->out. The hooks of gradients that are final now are called
+// when the backward_together() has returned (when_grad_is_final()).
+void backward_inside(Node *const nodes[], Tensor *const Y[], int k, int begin);
+
 // For operations in place: whether a recorded operation will need the values of t, and whether t is
 // a recorded operation's output (if not, the user made it).
 bool tape_reads(const Tensor *t);

@@ -17,11 +17,12 @@ static Shape shape_of(const Tensor *X) {
     return (Shape){X->shape[0], X->shape[1], S};
 }
 
-static void check(const Tensor *X, BatchNormTensors layer) {
+static void check(const Tensor *X, BatchNormTensors layer, bool training) {
     CHECK(X->ndim >= 2, "batch_norm: X is (N,C,H,W) or (N,C)");
     const Tensor *tensors[] = {layer.weight, layer.bias, layer.running_mean, layer.running_var};
     for (int i = 0; i < 4; i++) {
         const Tensor *t = tensors[i];
+        if (!t && training) continue;
         if (t->device != X->device)
             die("copy one of them with tensor_to() first", "batch_norm: X is on %s, %s is on %s",
                 device_name(X->device), t->name ? t->name : "the layer", device_name(t->device));
@@ -65,8 +66,9 @@ static Tensor *merge(const Tensor *stats, int k, BatchNormTensors layer, float m
     Tensor *merged = vector(stats->device, 2 * C + 1);
     launch(stats->device, batch_norm_merge, .stats = stats->data, .mean = mean_of(merged),
            .var = var_of(merged, C), .count = count_of(merged, C),
-           .running_mean = layer.running_mean->data, .running_var = layer.running_var->data,
-           .momentum = momentum, .k = k, .C = C);
+           .running_mean = layer.running_mean ? layer.running_mean->data : NULL,
+           .running_var = layer.running_var ? layer.running_var->data : NULL, .momentum = momentum,
+           .k = k, .C = C);
     return merged;
 }
 
@@ -137,7 +139,7 @@ static void batch_norm_backward(Node *node) {
 }
 
 Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options) {
-    check(X, layer);
+    check(X, layer, options.training);
     Tensor *statistics;
     if (options.training) {
         check_rows(&X, 1);
@@ -202,7 +204,7 @@ void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
         return;
     }
     Tensor *stats[MAX_DEVICES] = {NULL}, *all[MAX_DEVICES];
-    for (int i = 0; i < k; i++) check(X[i], layers[i]);
+    for (int i = 0; i < k; i++) check(X[i], layers[i], true);
     check_rows(X, k);
     for (int i = 0; i < k; i++) stats[i] = stats_of_rows(X[i]);
     all_gather(stats, k, all);

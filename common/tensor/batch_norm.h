@@ -10,7 +10,8 @@
 #include "autograd.h"
 
 // What the layer has on a device, each (C). Weight and bias are trained. Evaluation uses the
-// running statistics instead of a minibatch's.
+// running statistics instead of a minibatch's. In training these may be NULL. Then they are not
+// updated.
 typedef struct BatchNormTensors {
     Tensor *weight, *bias, *running_mean, *running_var;
 } BatchNormTensors;

@@ -24,7 +24,7 @@ struct Module {
     // Options for some kinds:
     Conv2dOptions conv;
     int pool_kernel, pool_h, pool_w;
-    bool training, sync;
+    bool training, sync, do_not_track;
     long num_batches_tracked, tracked_at_start;
     // For the whole network that was initialised:
     Parameters all;
@@ -209,8 +209,10 @@ static void batch_norm_forward(Module *m, Tensor *X[], int k) {
         Device *device = X[i]->device;
         layers[i] = (BatchNormTensors){copy_on(m->own[0], device), copy_on(m->own[1], device),
                                        copy_on(m->own[2], device), copy_on(m->own[3], device)};
+        if (m->training && m->do_not_track)
+            layers[i].running_mean = layers[i].running_var = NULL;
     }
-    if (m->training) m->num_batches_tracked++;
+    if (m->training && !m->do_not_track) m->num_batches_tracked++;
     if (m->sync)
         sync_batch_norm(X, layers, k, options, X);
     else
@@ -397,6 +399,11 @@ Parameter *find_parameter(const Module *net, const char *name) {
 void set_training(Module *net, bool training) {
     net->training = training;
     for (int i = 0; i < net->num_children; i++) set_training(net->children[i], training);
+}
+
+void set_track_running_stats(Module *net, bool track) {
+    net->do_not_track = !track;
+    for (int i = 0; i < net->num_children; i++) set_track_running_stats(net->children[i], track);
 }
 
 void set_sync_batch_norm(Module *net, bool sync) {

@@ -84,6 +84,10 @@ void restart(Module *net);
 // evaluation. net.train(), net.eval()
 void set_training(Module *net, bool training);
 
+// Whether a minibatch in training changes batch norm's running statistics and counts (at first) or
+// leaves them as they are. PyTorch: track_running_stats
+void set_track_running_stats(Module *net, bool track);
+
 // Whether batch norm takes mean and variance over all k shards (sync_batch_norm()), or (at first)
 // each device over its own.
 void set_sync_batch_norm(Module *net, bool sync);

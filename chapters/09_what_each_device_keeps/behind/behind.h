@@ -13,6 +13,7 @@ enum { NUM_STEPS = 5 };
 // training.c: a training of ResNet-18 with Adam.
 typedef struct ZeroRun {
     Stage stage;
+    bool recompute; // with recomputation
     int k;
     double losses[NUM_STEPS]; // means over the minibatch; NAN without values
     float *values;            // num_values parameters at the end; NULL without values
@@ -29,9 +30,11 @@ typedef struct ZeroRun {
 // Trains NUM_STEPS steps on devices 0 to k-1, with the same initial values and the same minibatches
 // each time. Ends the program with an error if memory or bytes are not what the formulas say. For
 // zero_run_free().
-ZeroRun train_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed);
+ZeroRun train_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
+                    uint64_t seed);
 // The second step on devices without values, and how long it takes on the machine (NULL: NAN).
-ZeroRun model_stage(Stage stage, int k, int rows, const Machine *machine, bool traced);
+ZeroRun model_stage(Stage stage, bool recompute, int k, int rows, const Machine *machine,
+                    bool traced);
 void zero_run_free(ZeroRun *t);
 // The number of parameters that differ in any bit; NAN without values.
 double num_different(const ZeroRun *a, const ZeroRun *b);

@@ -12,20 +12,16 @@ typedef struct Need {
 
 // ## ResNet-18
 
-static double activations_of(const ZeroRun *run, int rows, bool recompute) {
-    return recompute ? 4 * 593e3 * rows : (double)run->activations;
-}
-
 static Need need_of_resnet18(Stage stage, int k, int rows, bool recompute) {
-    ZeroRun run = model_stage(stage, k, rows, modelled_machine(), false);
+    ZeroRun run = model_stage(stage, recompute, k, rows, modelled_machine(), false);
     const ZeroMemory *m = &run.memory;
     Need need = {.parameters = (double)m->parameters,
                  .gradients = (double)m->gradients,
                  .moments = (double)m->moments,
                  .temporary = (double)m->temporary,
-                 .activations = activations_of(&run, rows, recompute),
+                 .activations = (double)run.activations,
+                 .all = (double)run.peak,
                  .seconds = run.seconds};
-    need.all = (double)(run.peak - run.activations) + need.activations;
     zero_run_free(&run);
     return need;
 }
@@ -76,6 +72,9 @@ void tell_memory(const char *network, int k, int rows, bool recompute) {
     double scale = is_counted ? 1e6 : 1e9;
     char title[32];
     snprintf(title, sizeof title, "%d devices, %s", k, unit);
+    book_needs_machine("--memory-of");
+    book_csv("_memory.csv");
+    book_check_outputs();
     OutputFile csv = begin_csv();
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),

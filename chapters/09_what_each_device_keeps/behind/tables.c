@@ -88,7 +88,7 @@ double print_machines(int rows) {
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
         ZeroRun run;
         for (int m = 0; m < MACHINES; m++) {
-            run = model_stage(stage, K, rows, machines[m], false);
+            run = model_stage(stage, false, K, rows, machines[m], false);
             seconds[stage][m] = run.seconds;
             zero_run_free(&run);
         }

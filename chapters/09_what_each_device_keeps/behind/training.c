@@ -22,6 +22,7 @@ static Running begin_run(ZeroRun *t, Device *devices[], uint64_t seed) {
     else
         initialize_without_values(r.net);
     r.z = zero_new(r.net, devices, t->k, t->stage, (AdamOptions){0});
+    r.z->recompute = t->recompute;
     return r;
 }
 
@@ -84,8 +85,9 @@ static void keep_parameters(Running *r) {
     zero_read(r->z, r->t->values);
 }
 
-ZeroRun train_stage(Stage stage, int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun t = {.stage = stage, .k = k, .seconds = NAN};
+ZeroRun train_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
+                    uint64_t seed) {
+    ZeroRun t = {.stage = stage, .recompute = recompute, .k = k, .seconds = NAN};
     Device *devices[MAX_DEVICES];
     Tensor *X, *y, *losses[MAX_DEVICES];
     open_devices(devices, k);
@@ -111,8 +113,9 @@ static void traced_step(Running *r, const Tensor *X, const Tensor *y, Tensor *lo
     r->t->spans = trace_modelled(&r->t->num_spans);
 }
 
-ZeroRun model_stage(Stage stage, int k, int rows, const Machine *machine, bool traced) {
-    ZeroRun t = {.stage = stage, .k = k};
+ZeroRun model_stage(Stage stage, bool recompute, int k, int rows, const Machine *machine,
+                    bool traced) {
+    ZeroRun t = {.stage = stage, .recompute = recompute, .k = k};
     ModelledRun run = {.machine = machine, .k = k, .warm_up = 1, .traced = traced};
     const Tensor X = {.ndim = 4, .shape = {k * rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {k * rows}, .device = host()};

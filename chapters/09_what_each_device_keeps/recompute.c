@@ -1,0 +1,92 @@
+// recompute.c: a block keeps only its input, and is computed again when backward() needs the rest.
+// Chen et al., "Training deep nets with sublinear memory cost", 2016; torch.utils.checkpoint.
+#include "zero.h"
+
+#include "common/device/trace.h"
+
+// A module with parameters, and the modules without parameters that follow it.
+typedef struct Block {
+    const Part *parts;
+    int num_parts;
+} Block;
+
+static void forward_block(const Block *block, Tensor *X[], int k) {
+    for (int p = 0; p < block->num_parts; p++) forward_part(&block->parts[p], X, k);
+}
+
+// ## Backward: once more, with a tape
+
+static void track_running_stats(const Block *block, bool track) {
+    for (int p = 0; p < block->num_parts; p++)
+        set_track_running_stats(block->parts[p].module, track);
+}
+
+// The same values and the same gradient, but not the result of an operation on the tape.
+static Tensor *detached(Tensor *t) {
+    Tensor *X = arena_header(t->device, t->ndim, t->shape);
+    X->data = t->data;
+    X->requires_grad = t->requires_grad;
+    X->grad = t->grad;
+    if (t->requires_grad) X->grad_filled = grad_beta(t) == 1;
+    return X;
+}
+
+static void recompute_backward(Node *const nodes[], int k) {
+    const Block *block = nodes[0]->context;
+    Tensor *Y[MAX_DEVICES];
+    ArenaPosition before[MAX_DEVICES];
+    int begin = tape_length(nodes[0]->out->device);
+    for (int i = 0; i < k; i++) {
+        arena_give_back(nodes[i]->out->device, nodes[i]->out->data); // read for the last time
+        before[i] = arena_position(nodes[i]->out->device);
+        Y[i] = detached(nodes[i]->in[0]);
+    }
+    track_running_stats(block, false); // this minibatch is in them already
+    trace_label("forward again");
+    forward_block(block, Y, k);
+    track_running_stats(block, true);
+    trace_label("backward");
+    backward_inside(nodes, Y, k, begin);
+    for (int i = 0; i < k; i++) arena_move_to(nodes[i]->out->device, before[i]);
+}
+
+// ## Forward: without a tape
+
+// A copy of the output in memory that is lent, so that all other activations can be given up.
+static Tensor *keep_output(const Tensor *Y) {
+    Tensor *kept = arena_header(Y->device, Y->ndim, Y->shape);
+    kept->data = arena_lend(Y->device, tensor_bytes(Y));
+    tensor_copy(kept, Y);
+    return kept;
+}
+
+static void recompute_block(const Module *net, Block block, Tensor *X[], int k) {
+    const Parameter *first = block.parts->num ? parameters_of(net).list[block.parts->first] : NULL;
+    Tensor *Y[MAX_DEVICES];
+    ArenaPosition before[MAX_DEVICES];
+    for (int i = 0; i < k; i++) {
+        Y[i] = X[i];
+        before[i] = arena_position(X[i]->device);
+    }
+    set_grad_enabled(false);
+    forward_block(&block, Y, k);
+    set_grad_enabled(true);
+    for (int i = 0; i < k; i++) {
+        Device *device = X[i]->device;
+        Tensor *param = first ? parameter_data(first, device) : NULL, *out = keep_output(Y[i]);
+        arena_move_to(device, before[i]);
+        tape_push((Node){.backward_together = recompute_backward,
+                         .out = out,
+                         .in = {X[i], param},
+                         .reads_in = true,
+                         .context = arena_note(device, &block, sizeof block)});
+        X[i] = out;
+    }
+}
+
+void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]) {
+    for (int p = 0, end; p < unit->num_parts; p = end) {
+        for (end = p + 1; end < unit->num_parts && unit->parts[end].num == 0;) end++;
+        recompute_block(z->net, (Block){&unit->parts[p], end - p}, Y, z->k);
+    }
+}

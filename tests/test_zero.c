@@ -1,0 +1,460 @@
+// test_zero.c: chapter 9: each stage against chapter 6's DDP, to the bit; what every device sends,
+// receives and holds against formulas, which are written down here once more; and mistakes that are
+// made on purpose.
+#include "common/model/modelled_clock.h"
+#include "common/tensor/arena.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "chapters/09_what_each_device_keeps/zero.h"
+#include "cases.h"
+#include "formula.h"
+
+#include <time.h>
+
+enum { MOST = 7, STEPS = 4 };
+static const int ks[] = {1, 2, 3, 4, 7};
+enum { SLOW_K = 3 }; // the only k of larger networks, with sanitizers
+static const float lr = 1e-3f;
+
+// ---- networks ----------------------------------------------------------------------------------
+
+// A ResNet of few parameters.
+static Module *narrow_resnet(int num_classes) {
+    return Sequential(Conv2d(1, 8, .kernel_size = 3, .padding = 1), BatchNorm2d(8), ReLU(),
+                      Residual(8, 8), Residual(8, 16, .use_1x1conv = true, .strides = 2),
+                      AdaptiveAvgPool2d(1, 1), Flatten(), Linear(16, num_classes));
+}
+
+static Module *resnet18_of_ten(int num_classes) { return networks[1].make(num_classes); }
+
+typedef struct Net {
+    const char *title;
+    Module *(*make)(int num_classes);
+    int steps, num_units;
+    size_t floats[11]; // of each unit
+} Net;
+
+#define CONV(in, out, size)   ((out) * (in) * (size) * (size) + (out))
+#define RESIDUAL(in, out)     (CONV(in, out, 3) + CONV(out, out, 3) + 4 * (out))
+#define RESIDUAL_1X1(in, out) (RESIDUAL(in, out) + CONV(in, out, 1))
+
+static const Net lenet = {"LeNet", lenet_modules, STEPS, 4, {200, 25050, 102528, 1290}};
+static const Net narrow = {"a narrow ResNet",
+                           narrow_resnet,
+                           STEPS,
+                           5,
+                           {CONV(1, 8, 3), 16, RESIDUAL(8, 8), RESIDUAL_1X1(8, 16), 170}};
+static const Net resnet18_net = {"ResNet-18",
+                                 resnet18_of_ten,
+                                 2,
+                                 11,
+                                 {CONV(1, 64, 3), 128, RESIDUAL(64, 64), RESIDUAL(64, 64),
+                                  RESIDUAL_1X1(64, 128), RESIDUAL(128, 128), RESIDUAL_1X1(128, 256),
+                                  RESIDUAL(256, 256), RESIDUAL_1X1(256, 512), RESIDUAL(512, 512),
+                                  5130}};
+
+static size_t all_floats(const Net *kind) {
+    size_t n = 0;
+    for (int u = 0; u < kind->num_units; u++) n += kind->floats[u];
+    return n;
+}
+
+static Module *start_of(const Net *kind, const Device *device) {
+    Module *net = kind->make(10);
+    if (has_values(device))
+        fill_network(net);
+    else
+        initialize_without_values(net);
+    return net;
+}
+
+// ---- minibatches -------------------------------------------------------------------------------
+
+// The second has fewer rows than seven devices.
+static const int rows_of_step[STEPS] = {9, 5, 12, 12};
+
+typedef struct Batch {
+    int rows;
+    Tensor *X[MOST], *y[MOST];
+} Batch;
+
+// Begins a step of each device.
+static Batch batch_of(int step, Device *const devices[], int k) {
+    Batch b = {.rows = rows_of_step[step]};
+    Tensor *X, *y;
+    formula_batch(2 * rows_of_step[step], &X, &y);
+    keep(X), keep(y);
+    Range rows = {step % 2 * b.rows, b.rows};
+    Tensor X_step = rows_of(X, rows), y_step = rows_of(y, rows);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
+    split_batch(&X_step, &y_step, devices, k, b.X, b.y);
+    return b;
+}
+
+// ---- what DDP makes of them --------------------------------------------------------------------
+
+typedef struct Trained {
+    float *params, losses[STEPS][MOST];
+    uint64_t peak; // bytes, of the device that needs most
+} Trained;
+
+static Adam *adam_on(const Module *net, const Device *device) {
+    Parameters all = parameters_of(net);
+    Tensor **params = keep_memory(xmalloc(sizeof *params * (size_t)all.n));
+    int n = 0;
+    for (int p = 0; p < all.n; p++)
+        if (all.list[p]->trained) params[n++] = parameter_data(all.list[p], device);
+    return adam_new(params, n, (AdamOptions){0});
+}
+
+// Chapter 6's DDP, and an Adam on each device.
+static Trained train_ddp(const Net *kind, Device *const devices[], int k) {
+    Module *net = start_of(kind, devices[0]);
+    Ddp *ddp = ddp_new(net, devices, k, (DdpOptions){.bucket_bytes = 4096, .keep_buffers = true});
+    Adam *adam[MOST];
+    Trained t = {0};
+    assert_int_equal(parameter_bytes(net), sizeof(float) * all_floats(kind));
+    for (int i = 0; i < k; i++) adam[i] = adam_on(net, devices[i]);
+    for (int step = 0; step < kind->steps; step++) {
+        Batch b = batch_of(step, devices, k);
+        Tensor *y_hat[MOST], *losses[MOST];
+        ddp_forward(ddp, b.X, y_hat);
+        for (int i = 0; i < k; i++) losses[i] = sum(cross_entropy(y_hat[i], b.y[i]));
+        ddp_backward(ddp, losses);
+        for (int i = 0; i < k; i++) adam_step(adam[i], lr, b.rows);
+        for (int i = 0; i < k; i++) t.losses[step][i] = item(losses[i]);
+    }
+    t.params = values_of(flat_parameters(net, devices[k - 1]).data);
+    for (int i = 0; i < k; i++) adam_free(adam[i]);
+    ddp_free(ddp);
+    module_free(net);
+    devices_close();
+    return t;
+}
+
+// ---- the formulas ------------------------------------------------------------------------------
+
+static size_t own_floats(size_t n, int k, int i) {
+    return n / (size_t)k + ((size_t)i < n % (size_t)k);
+}
+
+// Its parts of all units.
+static size_t shard_floats(const Net *kind, Stage stage, int k, int i) {
+    size_t n = 0;
+    if (stage == ZERO_1) return own_floats(all_floats(kind), k, i);
+    for (int u = 0; u < kind->num_units; u++) n += own_floats(kind->floats[u], k, i);
+    return n;
+}
+
+// What is kept. (What else a device has at times is in the peak, which is measured.)
+static ZeroMemory memory_expected(const Net *kind, Stage stage, int k, int i) {
+    size_t all = all_floats(kind), shard = shard_floats(kind, stage, k, i);
+    return (ZeroMemory){.parameters = sizeof(float) * (stage >= ZERO_3 ? shard : all),
+                        .gradients = sizeof(float) * (stage >= ZERO_2 ? shard : all),
+                        .moments = sizeof(float) * 2 * (stage >= ZERO_1 ? shard : all)};
+}
+
+// A reduce-scatter sends what belongs to others, and an all-gather sends to each other device what
+// is one's own. ZeRO-3 gathers twice. (DDP does both with buckets: test_ddp.c.)
+static Traffic traffic_expected(const Net *kind, const Zero *z, int i) {
+    Stage stage = z->stage;
+    int k = z->k;
+    if (stage == STAGE_DDP) return ddp_bytes(z->ddp, i);
+    size_t all = all_floats(kind), own = (size_t)(k - 1) * shard_floats(kind, stage, k, i);
+    size_t others = all - shard_floats(kind, stage, k, i), gathers = stage == ZERO_3 ? 2 : 1;
+    return (Traffic){.sent = sizeof(float) * (others + gathers * own),
+                     .received = sizeof(float) * (own + gathers * others)};
+}
+
+// ---- a run of a stage, and what is counted in it -----------------------------------------------
+
+static void assert_bytes(const Zero *z, int i, const char *what, size_t got, size_t expected) {
+    if (got != expected)
+        fail_msg("%s: %s of device %d of %d: %zu bytes, expected %zu", stage_names[z->stage], what,
+                 i, z->k, got, expected);
+}
+
+static void check_traffic(const Net *kind, const Zero *z) {
+    for (int i = 0; i < z->k; i++) {
+        uint64_t sent = 0, received = 0;
+        for (int j = 0; j < z->k; j++)
+            if (j != i) {
+                sent += ledger_bytes(z->devices[i], z->devices[j]);
+                received += ledger_bytes(z->devices[j], z->devices[i]);
+            }
+        Traffic said = zero_bytes(z, i), expected = traffic_expected(kind, z, i);
+        assert_bytes(z, i, "the formula, sent", said.sent, expected.sent);
+        assert_bytes(z, i, "the formula, received", said.received, expected.received);
+        assert_bytes(z, i, "sent", sent, expected.sent);
+        assert_bytes(z, i, "received", received, expected.received);
+    }
+}
+
+// Between steps a device has its parts, and nothing that was gathered. (Batch norm's running
+// statistics and the moments are MEMORY_OTHER.) Returns the highest peak of a device.
+static uint64_t check_memory(const Net *kind, const Zero *z) {
+    uint64_t buffers = buffer_bytes(z->net), most = 0;
+    for (int i = 0; i < z->k; i++) {
+        const Device *d = z->devices[i];
+        ZeroMemory own = memory_expected(kind, z->stage, z->k, i), m = zero_memory(z, i);
+        assert_bytes(z, i, "the formula, parameters", m.parameters, own.parameters);
+        assert_bytes(z, i, "the formula, gradients", m.gradients, own.gradients);
+        assert_bytes(z, i, "the formula, moments", m.moments, own.moments);
+        assert_bytes(z, i, "parameters", device_bytes_of(d, MEMORY_PARAMETERS), m.parameters);
+        assert_bytes(z, i, "gradients", device_bytes_of(d, MEMORY_GRADIENTS), m.gradients);
+        assert_bytes(z, i, "moments", device_bytes_of(d, MEMORY_OTHER), m.moments + buffers);
+        uint64_t expected = zero_peak(&m) + arena_reserved_bytes(d) + buffers;
+        if (z->ddp) expected -= m.temporary; // this is in the arena
+        // What kernels take depends on the kind of device.
+        uint64_t peak = device_peak_bytes(d) - device_peak_bytes_of(d, MEMORY_KERNELS);
+        assert_bytes(z, i, "the peak", peak, expected);
+        if (peak > most) most = peak;
+    }
+    return most;
+}
+
+static void check_units(const Net *kind, const Zero *z) {
+    bool one = z->stage <= ZERO_1;
+    size_t first = 0;
+    assert_int_equal(z->num_units, one ? 1 : kind->num_units);
+    for (int u = 0; u < z->num_units; first += z->units[u++].floats) {
+        assert_int_equal(z->units[u].first, first);
+        assert_int_equal(z->units[u].floats, one ? all_floats(kind) : kind->floats[u]);
+    }
+}
+
+static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k,
+                           void (*before_step)(Device *const devices[], int k)) {
+    Module *net = start_of(kind, devices[0]);
+    Zero *z = zero_new(net, devices, k, stage, (AdamOptions){0});
+    Trained t = {0};
+    check_units(kind, z);
+    for (int step = 0; step < kind->steps; step++) {
+        Tensor *losses[MOST];
+        Batch b = batch_of(step, devices, k);
+        if (before_step) before_step(devices, k);
+        ledger_reset();
+        zero_step(z, b.X, b.y, lr, b.rows, losses);
+        check_traffic(kind, z);
+        for (int i = 0; i < k; i++) t.losses[step][i] = item(losses[i]);
+    }
+    t.peak = check_memory(kind, z);
+    t.params = keep_memory(xmalloc(parameter_bytes(net)));
+    zero_read(z, t.params);
+    zero_free(z);
+    module_free(net);
+    for (int i = 0; i < k; i++) {
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_PARAMETERS), 0);
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_GRADIENTS), 0);
+        assert_int_equal(device_bytes_of(devices[i], MEMORY_OTHER), 0);
+    }
+    devices_close();
+    return t;
+}
+
+// ---- bits --------------------------------------------------------------------------------------
+
+static bool same(const float *a, const float *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+static void assert_same(const Net *kind, Stage stage, int k, const Trained *got,
+                        const Trained *expected) {
+    for (int step = 0; step < kind->steps; step++)
+        for (int i = 0; i < k; i++)
+            if (!same(&got->losses[step][i], &expected->losses[step][i]))
+                fail_msg("%s, %s: step %d: the loss of device %d of %d is %.9g, not %.9g",
+                         kind->title, stage_names[stage], step, i, k, (double)got->losses[step][i],
+                         (double)expected->losses[step][i]);
+    for (size_t p = 0; p < all_floats(kind); p++)
+        if (!same(&got->params[p], &expected->params[p]))
+            fail_msg("%s, %s on %d devices: parameter %zu is %.9g, not %.9g", kind->title,
+                     stage_names[stage], k, p, (double)got->params[p], (double)expected->params[p]);
+}
+
+static void check_bits(void **state, const Net *kind, int k) {
+    Device *devices[MOST];
+    devices_under_test(state, k, devices);
+    Trained expected = train_ddp(kind, devices, k);
+    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+        devices_under_test(state, k, devices);
+        Trained got = train_stage(kind, stage, devices, k, NULL);
+        assert_same(kind, stage, k, &got, &expected);
+    }
+    free_kept();
+}
+
+static void test_lenet(void **state) {
+    for (size_t j = 0; j < COUNT(ks); j++)
+        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &lenet, ks[j]);
+}
+static void test_narrow_resnet(void **state) {
+    for (size_t j = 0; j < COUNT(ks); j++) check_bits(state, &narrow, ks[j]);
+}
+static void test_resnet18(void **state) {
+    for (size_t j = 0; j < COUNT(ks); j++)
+        if (!SANITIZED || ks[j] == SLOW_K) check_bits(state, &resnet18_net, ks[j]);
+}
+
+// ---- a limit, and queues that are late ---------------------------------------------------------
+
+static struct timespec a_little = {0, 300000}, longer = {0, 5000000};
+
+static void sleep_so_long(void *duration) { nanosleep(duration, NULL); }
+
+// What is sent arrives late,
+static void be_late(Queue *queue, const Device *to, const void *dst, const Device *from,
+                    size_t bytes) {
+    (void)to, (void)dst, (void)from, (void)bytes;
+    queue_call(queue, sleep_so_long, &a_little);
+}
+
+// and some devices begin a step late.
+static void begin_late(Device *const devices[], int k) {
+    for (int i = 0; i < k; i += 2) queue_call(compute_queue(devices[i]), sleep_so_long, &longer);
+}
+
+// With the memory that a stage needs it computes the same, whatever waits for what.
+static void test_late_queues(void **state) {
+    enum { K = 3 };
+    Device *devices[K];
+    for (int network = 0; network < 2; network++) {
+        const Net *kind = network ? &narrow : &lenet;
+        for (Stage stage = ZERO_1; stage < NUM_STAGES; stage++) {
+            devices_under_test(state, K, devices);
+            Trained expected = train_stage(kind, stage, devices, K, NULL);
+            devices_limit_memory((double)expected.peak);
+            devices_under_test(state, K, devices);
+            watch_copies(be_late);
+            Trained got = train_stage(kind, stage, devices, K, begin_late);
+            watch_copies(NULL);
+            devices_limit_memory(INFINITY);
+            assert_same(kind, stage, K, &got, &expected);
+        }
+    }
+    free_kept();
+}
+
+// ---- ResNet-18 on devices without values, which count alike --------------------------------------
+
+static Trained count(const Net *kind, Stage stage, int k) {
+    Device *devices[MOST];
+    for (int i = 0; i < k; i++) devices[i] = model_device(i);
+    Trained t = train_stage(kind, stage, devices, k, NULL);
+    free_kept();
+    return t;
+}
+
+CASE(test_resnet18_is_counted) {
+    for (size_t j = 0; j < COUNT(ks); j++) {
+        uint64_t before = UINT64_MAX;
+        for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+            uint64_t peak = count(&resnet18_net, stage, ks[j]).peak;
+            if (ks[j] >= 4) assert_true(peak < before);
+            before = peak;
+        }
+    }
+}
+
+static void count_with(Stage stage, uint64_t limit) {
+    devices_limit_memory((double)limit);
+    count(&resnet18_net, stage, 4);
+}
+
+// What ZeRO-3 needs is enough for it, and a byte less is not. The others need more.
+CASE(test_limit) {
+    count_with(ZERO_3, count(&resnet18_net, ZERO_3, 4).peak);
+    devices_limit_memory(INFINITY);
+}
+DIES("more --memory", count_with(ZERO_3, count(&resnet18_net, ZERO_3, 4).peak - 1))
+DIES("for parameters", count_with(ZERO_2, count(&resnet18_net, ZERO_3, 4).peak))
+DIES("for gradients", count_with(ZERO_1, count(&resnet18_net, ZERO_3, 4).peak))
+DIES("for tensors", count_with(STAGE_DDP, count(&resnet18_net, ZERO_3, 4).peak))
+
+// ---- mistakes ----------------------------------------------------------------------------------
+
+static Zero *zero_on(Device *devices[], int k, Module *net) {
+    open_devices(devices, k);
+    return zero_new(net, devices, k, ZERO_3, (AdamOptions){0});
+}
+
+DIES("7 devices cannot share the 6 parameters from 1.weight on", {
+    Device *devices[7];
+    Module *net = Sequential(Flatten(), Linear(2, 2));
+    initialize(net, 0);
+    zero_on(devices, 7, net);
+})
+
+typedef enum Mistake {
+    TOO_EARLY,
+    BEFORE_ITS_KERNELS,
+    NOT_FREED,
+    NOT_FREED_AT_THE_END,
+    TWICE,
+    SHORT
+} Mistake;
+
+enum { UNIT = 2 }; // where it is made
+
+// zero3_forward() with a mistake.
+static void forward_with(Zero *z, Mistake mistake, Tensor *Y[]) {
+    unshard(z, 0);
+    for (int u = 0; u < z->num_units; u++) {
+        bool here = u == UNIT;
+        unshard(z, u + 1);
+        if (here && mistake == TWICE) unshard(z, u);
+        if (here && mistake == TOO_EARLY) reshard(z, u);
+        wait_for_parameters(z, u);
+        if (here && mistake == BEFORE_ITS_KERNELS) reshard(z, u);
+        forward_unit(z, u, Y);
+        if (!here || mistake != NOT_FREED) reshard(z, u);
+    }
+}
+
+// A gradient of the first unit is final, so the third has been freed.
+static void gather_again(Tensor *t, void *z) {
+    (void)t;
+    unshard(z, UNIT);
+}
+
+static void make_mistake(Mistake mistake) {
+    Device *devices[2];
+    Tensor *losses[2];
+    Zero *z = zero_on(devices, 2, start_of(&narrow, cpu_device(0)));
+    Batch b = batch_of(0, devices, 2);
+    if (mistake == SHORT) z->shards[UNIT][1].own->shape[0]--;
+    if (mistake == SHORT || mistake == NOT_FREED_AT_THE_END) {
+        Tensor *t = parameter_data(find_parameter(z->net, "0.weight"), devices[1]);
+        if (mistake == NOT_FREED_AT_THE_END) when_grad_is_final(t, gather_again, z);
+        zero_step(z, b.X, b.y, lr, b.rows, losses);
+        return;
+    }
+    forward_with(z, mistake, b.X);
+    for (int i = 0; i < 2; i++) losses[i] = sum(cross_entropy(b.X[i], b.y[i]));
+    zero3_backward(z, losses);
+}
+
+DIES("3.conv1.weight is not gathered on cpu:0", make_mistake(TOO_EARLY))
+DIES("3.conv1.weight is not gathered", make_mistake(BEFORE_ITS_KERNELS))
+DIES("3.conv1.weight is gathered already", make_mistake(NOT_FREED))
+DIES("3.conv1.weight is still gathered on cpu:0 at the end", make_mistake(NOT_FREED_AT_THE_END))
+DIES("3.conv1.weight is gathered already", make_mistake(TWICE))
+DIES("part 1 has 599 floats, not 600", make_mistake(SHORT))
+
+int main(int argc, char *argv[]) {
+    (void)argc;
+    set_program_name(argv[0]);
+    const struct CMUnitTest tests[] = {
+        UNLESS_SIMULATED(expect_deaths),
+        UNLESS_SIMULATED(test_limit),
+        UNLESS_SIMULATED(test_resnet18_is_counted),
+        ON_BOTH(test_lenet),
+        ON_BOTH(test_narrow_resnet),
+        ON_BOTH_UNLESS_SIMULATED(test_resnet18),
+        ON_BOTH_UNLESS_SIMULATED(test_late_queues),
+    };
+    choose_allreduce("sharded");
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free_kept();
+    devices_close();
+    return failed;
+}
