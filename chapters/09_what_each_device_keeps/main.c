@@ -196,7 +196,7 @@
 // ## How many devices?
 //
 // Now each device has 32 images, so the activations need more memory. The picture shows what each
-// of eight devices needs. In the page, you can change the number of devices and more.
+// of eight devices needs:
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
@@ -204,16 +204,16 @@
 // activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
 // activations is smaller. A dashed line is at 280 MB.")
 //
-// The other networks are transformers of 1 to 30 billion parameters. For these, the program counts
-// nothing and uses arithmetic only. It assumes that a transformer of N parameters consists of 32
-// equal blocks, each of which is a unit. Then each of k devices needs
+// Below the picture, you can also choose a transformer. For this network, the program counts
+// nothing and models no time. It uses arithmetic only, and assumes that the N parameters are in 32
+// equal blocks, each of which is a unit. Then, with ZeRO-3, each of k devices needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
-// bytes for ZeRO-3. The first term is what it keeps. The second one is the temporary memory. The
+// bytes. The first term is what the device keeps, and the second one is its temporary memory. The
 // activations are left out. How many GPUs of 80 GB does a transformer of 7 billion parameters need?
-// One GPU would have to keep 112 GB. With two GPUs, each needs 56 GB and 3.9 GB, together 59.9 GB.
-// So two GPUs are enough, if the activations fit in the rest.
+// One GPU would have to keep 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory,
+// together 59.9 GB. So two GPUs are enough, if the activations fit in what remains.
 // <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
 // <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
 //

@@ -272,31 +272,31 @@ function showWaiting(csv) {
         (Number(dropped) ? ` ${Math.round(dropped)} pushes are dropped.` : "")];
 }
 
-// A bar for each device, cut into what it keeps, with the limit as a line; and a bar for a step in each stage.
+// A bar for each device, cut into what it holds, with the limit as a line; and how long a step is in each stage.
 function showMemory(csv, { network, k, stage, recomputation, limit }) {
-    const parts = ["parameters", "gradients", "moments", "temporary", "activations"], rows = rowsOf(csv), row = rows.find((one) => one[4] === stage);
-    const counted = network === "resnet-18", [unit, each] = counted ? ["MB", 1e6] : ["GB", 1e9], most = counted ? limit : GPUS[limit];
-    const all = row[10] / each, scale = 190 / Math.max(counted ? 400 : Math.max(...rows.map((one) => one[10] / each)), 1.08 * most);
-    const svg = [`<text x="0" y="10">${unit} on each device</text><text x="340" y="10">${counted ? "a step" : ""}</text>`];
-    for (let i = 0; i < k; i++) {
-        const x = 34 + 270 / k * (i + 0.1);
+    const rows = rowsOf(csv), row = rows.find((one) => one[4] === stage), counted = network === "resnet-18";
+    const parts = ["parameters", "gradients", "moments", "temporary", ...(counted ? ["activations"] : [])];
+    const [unit, each, most] = counted ? ["MB", 1e6, limit] : ["GB", 1e9, GPUS[limit]], all = row[10] / each, fits = all <= most ? "fits" : "does not fit";
+    const scale = 190 / Math.max(counted ? 400 : 0, 1.08 * most, ...rows.map((one) => one[10] / each)), line = 210 - scale * most;
+    const svg = [`<text x="0" y="10">${unit} on each device</text>`];
+    for (let i = 0, wide = 256 / k; i < k; i++)
         parts.reduce((y, name, part) => {
-            const high = scale * (Number(row[5 + part]) || 0) / each;
-            svg.push(`<path fill="${COLORS[part]}" d="M${x} ${y}h${216 / k}v${-high}h${-216 / k}z"/>`);
+            const high = scale * row[5 + part] / each;
+            svg.push(`<path fill="${COLORS[part]}" d="M${34 + wide * (i + 0.1)} ${y}h${0.8 * wide}v${-high}h${-0.8 * wide}z"/>`);
             return y - high;
         }, 210);
-    }
     parts.forEach((name, part) => svg.push(`<path fill="${COLORS[part]}" d="M${34 + 92 * part} 234h9v-9h-9z"/><text x="${47 + 92 * part}" y="233">${name}</text>`));
-    const line = 210 - scale * most, digits = (value) => value < 10 ? value.toFixed(1) : value.toFixed(0), fits = all <= most ? "fits" : "does not fit";
     for (const [value, y] of [[0, 210], [most, line]]) svg.push(`<text x="30" y="${y + 4}" text-anchor="end">${value}</text>`);
-    svg.push(`<path d="M34 210H304" class="grid"/><path d="M34 ${line}H304" stroke="currentColor" stroke-dasharray="6 4"/><text x="34" y="${line - 4}">${fits}</text>`);
-    const steps = counted ? rows.map((one) => 1e3 * one[11]) : [], longest = Math.max(...steps);
-    steps.forEach((ms, i) => svg.push(`<text x="340" y="${45 + 40 * i}">${rows[i][4]}</text><text x="500" y="${45 + 40 * i}" text-anchor="end">${ms.toPrecision(3)} ms</text>` +
-        `<path fill="hsl(${rows[i][4] === stage ? 25 : 205} 55% 45%)" d="M340 ${50 + 40 * i}h${160 * ms / longest}v12H340z"/>`));
+    svg.push(`<path d="M34 ${line}H290" stroke="currentColor" stroke-dasharray="6 4"/><text x="294" y="${line + 4}">${fits}</text>`);
+    if (counted) svg.push('<text x="370" y="10">a step, modelled</text>');
+    const steps = counted ? rows.map((one) => 1e3 * one[11]) : [], longest = Math.max(...steps), ms = (time) => time.toPrecision(3) + " ms";
+    steps.forEach((time, i) => svg.push(`<text x="370" y="${45 + 40 * i}">${rows[i][4]}</text><text x="500" y="${45 + 40 * i}" text-anchor="end">${ms(time)}</text>` +
+        `<path fill="hsl(${rows[i] === row ? 25 : 205} 55% 45%)" d="M370 ${50 + 40 * i}h${130 * time / longest}v12H370z"/>`));
+    const needs = (k === 1 ? "one device" : `each of ${k} devices`) + ` needs ${Number(all.toPrecision(3))} ${unit}, which ${fits} in ${most} ${unit}. `;
     return [`<svg viewBox="0 0 500 238" role="img" aria-label="Memory of each device, and how long a step takes">${svg.join("")}</svg>`,
-        `${stage}${recomputation === "on" && counted ? " with recomputation" : ""}: each of ${devices(String(k))} needs ${digits(all)} ${unit}, so it ${fits} in ${most} ${unit}. ` +
-        (counted ? `A step takes ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.` :
-            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters. It leaves out activations and the time.`)];
+        `${stage}${recomputation === "on" && counted ? " with recomputation" : ""}: ${needs}` + (!counted ?
+            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters, without activations and without a time.` :
+            `A step takes ${ms(1e3 * row[11])}` + (row === rows[0] ? "." : `, ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.`))];
 }
 
 // Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
@@ -347,7 +347,7 @@ const FIGURES = [{
     flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
         ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
 }, {
-    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s with 32 images each",
+    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s, with 32 images on each",
     csv: "plots/09_what_each_device_keeps_memory.csv",
     sliders: [{ name: "network", label: "network", values: ["resnet-18", "1b", "3b", "7b", "13b", "30b"], at: "resnet-18",
         text: (network) => network === "resnet-18" ? "ResNet-18" : parseInt(network) + " billion" },
@@ -356,7 +356,7 @@ const FIGURES = [{
         { name: "recomputation", label: "recomputation", values: ["off", "on"], at: "off", unit: "" },
         { name: "limit", label: "memory of a device", values: Object.keys(GPUS).map(Number), at: 280,
             text: (limit, { network }) => network === "resnet-18" ? limit + " MB" : GPUS[limit] + " GB" },
-        { name: "link", label: "link", values: ["NVLink", "10 Gb/s"], at: "NVLink", unit: "" }],
+        { name: "link", label: "link", values: ["NVLink", "Ethernet"], at: "NVLink", unit: "" }],
     change: ({ link }) => ({ devices: 16, link: link === "NVLink" ? "switch 274 GB/s 3.3 us" : "switch 9.41 Gb/s 32.2 us" }), // cluster-10gbe's
     flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 32 * k,
         ...(recomputation === "on" ? ["--recompute"] : [])],
