@@ -57,9 +57,12 @@ figures both.csv 'function near(x, y) { return x - y <= 44 && y - x <= 44 }
     END { if (rows != 8) print rows, "rows" }'
 verdict "--memory-of resnet-18: bytes by the formulas, with and without recomputation"
 works --backend model --memory-of 7b --devices 3
-figures $memory '$5 == "ZeRO-3" { n = 7e9; k = 3; need = 16 * n / k + 4 * (5 - 1 / k) * n / 32; if ($11 - need > 1 || need - $11 > 1) print $11, need; rows++ }
-    $5 == "DDP" { if ($6 + $7 + $8 != 112e9 || $10 != "nan" || $12 != "nan") print; rows++ }
-    END { if (rows != 2) print rows, "rows" }'
+figures $memory 'NR == 1 { next }
+    { n = 7e9; k = 3; unit = n / 32; s = substr($5, 6) + 0; rows++
+      need = s == 3 ? 16 * n / k + 4 * (5 - 1 / k) * unit : s == 2 ? 4 * n + 12 * n / k + 4 * (3 - 1 / k) * unit :
+          8 * n + 8 * n / (s ? k : 1) + 4 * (1 - 1 / k) * n
+      if ($11 - need > 1 || need - $11 > 1 || $10 != "nan" || $12 != "nan") print $5, $11, need }
+    END { if (rows != 4) print rows, "rows" }'
 verdict "--memory-of 7b: a transformer, by the formula on the page"
 for flags in '--devices 1 --stage zero-3' '--devices 7 --batch-size 9 --stage zero-2 --machine none'; do
     works $flags

@@ -55,7 +55,7 @@ compare() { # FILE..: their marks
             return value
         }
         function check(mark, where,    factor, n, m, i, part, figure, value, over, digits, rounded, off) {
-            factor = match(mark, / x[0-9e]+$/) ? substr(mark, RSTART + 2) : 1
+            factor = match(mark, / x[0-9e-]+$/) ? substr(mark, RSTART + 2) : 1
             n = split(substr(mark, 1, RSTART ? RSTART - 1 : length(mark)), part, / = |: | \/ /)
             m = split(part[1], figure, " ")
             for (i = 1; i <= m; i++) {

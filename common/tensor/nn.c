@@ -209,8 +209,7 @@ static void batch_norm_forward(Module *m, Tensor *X[], int k) {
         Device *device = X[i]->device;
         layers[i] = (BatchNormTensors){copy_on(m->own[0], device), copy_on(m->own[1], device),
                                        copy_on(m->own[2], device), copy_on(m->own[3], device)};
-        if (m->training && m->do_not_track)
-            layers[i].running_mean = layers[i].running_var = NULL;
+        if (m->training && m->do_not_track) layers[i].running_mean = layers[i].running_var = NULL;
     }
     if (m->training && !m->do_not_track) m->num_batches_tracked++;
     if (m->sync)
