@@ -59,8 +59,9 @@ verdict "--memory-of resnet-18: bytes by the formulas, with and without recomput
 works --backend model --memory-of 7b --devices 3
 figures $memory 'NR == 1 { next }
     { n = 7e9; k = 3; unit = n / 32; s = substr($5, 6) + 0; rows++
-      need = s == 3 ? 16 * n / k + 4 * (5 - 1 / k) * unit : s == 2 ? 4 * n + 12 * n / k + 4 * (3 - 1 / k) * unit :
-          8 * n + 8 * n / (s ? k : 1) + 4 * (1 - 1 / k) * n
+      need = 8 * n + 8 * n / (s ? k : 1) + 4 * (1 - 1 / k) * n
+      if (s == 2) need = 4 * n + 12 * n / k + 4 * (3 - 1 / k) * unit
+      if (s == 3) need = 16 * n / k + 4 * (5 - 1 / k) * unit
       if ($11 - need > 1 || need - $11 > 1 || $10 != "nan" || $12 != "nan") print $5, $11, need }
     END { if (rows != 4) print rows, "rows" }'
 verdict "--memory-of 7b: a transformer, by the formula on the page"
