@@ -6,7 +6,7 @@
 # with bytes. The figure to move in the page (run.js) begins with the same devices, rows and limit.
 call ARG0[:strlen(ARG0) - strlen("memory.gp")]."style.gp" ARG1
 
-limit = 280 # MB
+limit = 440 # MB
 parts = "parameters gradients moments temporary activations"
 stats csv skip 1 using (devices = strcol(2), rows = strcol(3), 0) nooutput
 
@@ -14,7 +14,7 @@ set style data histograms
 set style histogram rowstacked
 set boxwidth 0.7
 set xtics scale 0
-set yrange [0:400]
+set yrange [0:600]
 set ylabel "MB on each device"
 set arrow from graph 0, first limit to graph 1, first limit nohead lt 7 lw 1.5 dt 2 front
 eval page(1, 2, 2, "ResNet-18, ".rows." images on each of ".devices." devices", \

@@ -195,14 +195,13 @@
 //
 // ## How many devices?
 //
-// Now each device has 32 images, so the activations need more memory. The picture shows what each
-// of eight devices needs:
+// The picture shows what each of these eight devices needs memory for:
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
 // with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
 // activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
-// activations is smaller. A dashed line is at 280 MB.")
+// activations is smaller. A dashed line is at 440 MB.")
 //
 // Below the picture, you can also choose a transformer. For this network, the program counts
 // nothing and models no time. It uses arithmetic only, and assumes that the N parameters are in 32
@@ -249,6 +248,7 @@
 
 // ## The program
 
+enum { MODELLED_ROWS = 64 };
 static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values
 
 static Prediction ask_about_moments(int k) {
@@ -273,10 +273,10 @@ static double kept(const ZeroMemory *m) {
 }
 
 static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t seed) {
-    ZeroRun one = train_stage(STAGE_DDP, false, 1, data, batch_size / k, seed);
+    ZeroRun one = train_stage(&(Plan){.stage = STAGE_DDP, .k = 1}, data, batch_size / k, seed);
     print_one_device(&one);
     for (Stage s = STAGE_DDP; s < NUM_STAGES; s++)
-        runs[s] = train_stage(s, false, k, data, batch_size, seed);
+        runs[s] = train_stage(&(Plan){.stage = s, .k = k}, data, batch_size, seed);
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
@@ -291,10 +291,39 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
 static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t seed) {
     double limit = 10e6 * ceil((double)runs[ZERO_3].peak / 10e6);
     double before = devices_limit_memory(limit);
-    ZeroRun limited = train_stage(ZERO_3, false, k, data, batch_size, seed);
+    ZeroRun limited = train_stage(&(Plan){.stage = ZERO_3, .k = k}, data, batch_size, seed);
     devices_limit_memory(before);
     print_losses(&runs[STAGE_DDP], &limited, limit);
     zero_run_free(&limited);
+}
+
+// Twice as many images, so that activations matter.
+static void train_with_recomputation(int k, Dataset *data, int batch_size, uint64_t seed) {
+    Plan plan = {.stage = ZERO_3, .k = k, .steps = 3};
+    ZeroRun without = train_stage(&plan, data, batch_size, seed);
+    plan.recompute = true;
+    ZeroRun with = train_stage(&plan, data, batch_size, seed);
+    print_recomputed(&without, &with, batch_size);
+    zero_run_free(&without);
+    zero_run_free(&with);
+}
+
+static void resume_on_others(int k, Dataset *data, int batch_size, uint64_t seed) {
+    enum { TIMES = 4 };
+    const int others[TIMES] = {k, 1, 3, 8};
+    const char *prefix = book_output("_device");
+    if (!runs[ZERO_3].values || !safetensors_built_in()) return;
+    Plan plan = {.stage = ZERO_3, .k = k, .steps = 3, .checkpoint = prefix};
+    ZeroRun stopped = train_stage(&plan, data, batch_size, seed), resumed[TIMES];
+    plan = (Plan){.stage = ZERO_3, .steps = 2, .resume = prefix};
+    for (int i = 0; i < TIMES; i++) {
+        plan.k = num_gpus() > 0 && others[i] > num_gpus() ? num_gpus() : others[i];
+        resumed[i] = train_stage(&plan, data, batch_size, seed);
+    }
+    zero_remove(prefix, k);
+    print_resumed(&runs[ZERO_3], resumed, TIMES);
+    for (int i = 0; i < TIMES; i++) zero_run_free(&resumed[i]);
+    zero_run_free(&stopped);
 }
 
 static void compare_machines(int rows) {
@@ -307,9 +336,8 @@ static void compare_machines(int rows) {
                     times);
 }
 
-static void train_in_one_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
-                               uint64_t seed) {
-    ZeroRun run = train_stage(stage, recompute, k, data, batch_size, seed);
+static void train_in_one_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed) {
+    ZeroRun run = train_stage(plan, data, batch_size, seed);
     print_one_run(&run);
     zero_run_free(&run);
 }
@@ -328,12 +356,15 @@ static void check_images(int images, int batch_size) {
 
 int main(int argc, char *argv[]) {
     const char *name = "all", *network = "none";
-    bool recompute = false;
+    Plan plan = {0};
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
          .choices = "all|ddp|zero-1|zero-2|zero-3"},
-        {"recompute", FLAG_ON, &recompute,
+        {"recompute", FLAG_ON, &plan.recompute,
          .help = "keep only the input of each block, with --stage"},
+        {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
+         .help = "with --stage, write F-0.safetensors for device 0, and so on"},
+        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files"},
         {"memory-of", FLAG_CHOICE, &network, "N",
          .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
         {0},
@@ -349,7 +380,7 @@ int main(int argc, char *argv[]) {
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     check_batch(flags.batch_size, k);
     if (strcmp(network, "none") != 0) {
-        tell_memory(network, k, flags.batch_size / k, recompute);
+        tell_memory(network, k, flags.batch_size / k, plan.recompute);
         return book_end();
     }
     book_timeline("_modelled.png");
@@ -360,14 +391,20 @@ int main(int argc, char *argv[]) {
     check_images(data->count, flags.batch_size);
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
+    plan.stage = stage;
+    plan.k = k;
     if (stage < NUM_STAGES)
-        train_in_one_stage(stage, recompute, k, data, flags.batch_size, flags.seed);
+        train_in_one_stage(&plan, data, flags.batch_size, flags.seed);
     else {
+        if (plan.recompute || plan.checkpoint || plan.resume)
+            die_usage("name a --stage", "--recompute, --checkpoint and --resume are for one stage");
         train_in_all_stages(k, data, flags.batch_size, flags.seed);
         train_within_limit(k, data, flags.batch_size, flags.seed);
-        compare_machines(flags.batch_size / k);
+        train_with_recomputation(k, data, 2 * flags.batch_size, flags.seed);
+        resume_on_others(k, data, flags.batch_size, flags.seed);
+        compare_machines(MODELLED_ROWS);
         draw_step(k, flags.batch_size / k);
-        draw_memory(8, 32);
+        draw_memory(8, MODELLED_ROWS);
         for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
     }
     dataset_free(data);

@@ -47,7 +47,7 @@ static void recompute_backward(Node *const nodes[], int k) {
     track_running_stats(block, true);
     trace_label("backward");
     backward_inside(nodes, Y, k, begin);
-    for (int i = 0; i < k; i++) arena_move_to(nodes[i]->out->device, before[i]);
+    for (int i = 0; i < k; i++) arena_go_back(nodes[i]->out->device, before[i]);
 }
 
 // ## Forward: without a tape
@@ -74,7 +74,7 @@ static void recompute_block(const Module *net, Block block, Tensor *X[], int k) 
     for (int i = 0; i < k; i++) {
         Device *device = X[i]->device;
         Tensor *param = first ? parameter_data(first, device) : NULL, *out = keep_output(Y[i]);
-        arena_move_to(device, before[i]);
+        arena_go_back(device, before[i]);
         tape_push((Node){.backward_together = recompute_backward,
                          .out = out,
                          .in = {X[i], param},

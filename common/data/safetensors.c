@@ -503,3 +503,5 @@ void safetensors_save_with(const char *path, Tensor *const tensors[], int n,
 void safetensors_save(const char *path, Tensor *const tensors[], int n) {
     safetensors_save_with(path, tensors, n, &(SafetensorsExtras){0});
 }
+
+bool safetensors_built_in(void) { return true; }

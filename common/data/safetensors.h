@@ -62,4 +62,7 @@ const SafetensorsEntry *safetensors_find(const SafetensorsFile *file,
 const char *safetensors_text(const SafetensorsFile *file, const char *key); // NULL: none
 void safetensors_close(SafetensorsFile *file);
 
+// false if this program was built without libjansson. Then all other functions here die().
+bool safetensors_built_in(void);
+
 #endif

@@ -57,3 +57,7 @@ void adam_step(Adam *adam, float lr, int batch_size) {
                .batch_size = batch_size, .n = numel(p));
     }
 }
+
+AdamState adam_state(Adam *adam, int p) {
+    return (AdamState){adam->mean[p], adam->square[p], &adam->steps};
+}

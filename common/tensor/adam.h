@@ -21,4 +21,13 @@ void adam_free(Adam *adam);
 // gradients to zero. Enqueued.
 void adam_step(Adam *adam, float lr, int batch_size);
 
+// What is known of the p-th parameter, to be read and written: the moving averages of its gradient
+// and of its gradient's square, and the number of steps, which all have in common. PyTorch's
+// optimizer.state_dict() has the same names.
+typedef struct AdamState {
+    Tensor *exp_avg, *exp_avg_sq;
+    long *step;
+} AdamState;
+AdamState adam_state(Adam *adam, int p);
+
 #endif

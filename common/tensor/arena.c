@@ -32,6 +32,7 @@ typedef struct Arena {
     Device *device;
     Blocks small, large, notes; // notes and tensors' headers are in the program's own memory
     size_t step_bytes;          // of the device, handed out in this step
+    size_t most_bytes;          // before arena_go_back()
     Loan *loans;
     int num_loans;
     size_t lent, most_lent; // bytes, now and at most in this step
@@ -156,7 +157,7 @@ void arena_begin_step(Device *device) {
     rewind_blocks(&arena->notes, NULL);
     for (int i = 0; i < arena->num_loans; i++) arena->loans[i].lent = 0;
     arena->lent = arena->most_lent = 0;
-    arena->step_bytes = 0;
+    arena->step_bytes = arena->most_bytes = 0;
 }
 
 ArenaPosition arena_position(const Device *device) {
@@ -179,8 +180,16 @@ void arena_move_to(Device *device, ArenaPosition position) {
     a->most_lent = position.most_lent;
 }
 
+void arena_go_back(Device *device, ArenaPosition position) {
+    Arena *a = arena_of(device);
+    if (a->step_bytes > a->most_bytes) a->most_bytes = a->step_bytes;
+    position.most_lent = a->most_lent;
+    arena_move_to(device, position);
+}
+
 size_t arena_used_bytes(const Device *device) {
-    return arena_of(device)->step_bytes + arena_of(device)->most_lent;
+    const Arena *a = arena_of(device);
+    return (a->step_bytes > a->most_bytes ? a->step_bytes : a->most_bytes) + a->most_lent;
 }
 
 size_t arena_reserved_bytes(const Device *device) {

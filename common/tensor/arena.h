@@ -39,6 +39,8 @@ typedef struct ArenaPosition {
 } ArenaPosition;
 ArenaPosition arena_position(const Device *device);
 void arena_move_to(Device *device, ArenaPosition position);
+// Takes back what has been handed out in this step since then. What was lent stays.
+void arena_go_back(Device *device, ArenaPosition position);
 
 // The most bytes that activations and their gradients took on the device in this step, and the
 // bytes that are reserved for them.

@@ -184,7 +184,7 @@ function crossing(a, b) {
 }
 
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#8a3f8f", "#e69f00"]; // as in style.gp
-const GPUS = { 100: 12, 120: 16, 160: 24, 200: 32, 240: 40, 280: 80, 320: 96, 400: 141 }; // GB, where ResNet-18 has MB
+const GPUS = { 200: 12, 240: 16, 280: 24, 320: 32, 380: 40, 440: 80, 500: 96, 560: 141 }; // GB, where ResNet-18 has MB
 
 // From what size on the ring is faster than the star, and what is fastest of all.
 function showWays(csv) {
@@ -277,7 +277,7 @@ function showMemory(csv, { network, k, stage, recomputation, limit }) {
     const rows = rowsOf(csv), row = rows.find((one) => one[4] === stage), counted = network === "resnet-18";
     const parts = ["parameters", "gradients", "moments", "temporary", ...(counted ? ["activations"] : [])];
     const [unit, each, most] = counted ? ["MB", 1e6, limit] : ["GB", 1e9, GPUS[limit]], all = row[10] / each, fits = all <= most ? "fits" : "does not fit";
-    const scale = 190 / Math.max(counted ? 400 : 0, 1.08 * most, ...rows.map((one) => one[10] / each)), line = 210 - scale * most;
+    const scale = 190 / Math.max(counted ? 600 : 0, 1.08 * most, ...rows.map((one) => one[10] / each)), line = 210 - scale * most;
     const svg = [`<text x="0" y="10">${unit} on each device</text>`];
     for (let i = 0, wide = 256 / k; i < k; i++)
         parts.reduce((y, name, part) => {
@@ -347,18 +347,18 @@ const FIGURES = [{
     flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
         ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
 }, {
-    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s, with 32 images on each",
+    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s, with 64 images on each",
     csv: "plots/09_what_each_device_keeps_memory.csv",
     sliders: [{ name: "network", label: "network", values: ["resnet-18", "1b", "3b", "7b", "13b", "30b"], at: "resnet-18",
         text: (network) => network === "resnet-18" ? "ResNet-18" : parseInt(network) + " billion" },
         { name: "k", label: "devices", values: upTo(16, 1), at: 8, unit: "" },
         { name: "stage", label: "stage", values: ["DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"], at: "ZeRO-3", unit: "" },
         { name: "recomputation", label: "recomputation", values: ["off", "on"], at: "off", unit: "" },
-        { name: "limit", label: "memory of a device", values: Object.keys(GPUS).map(Number), at: 280,
+        { name: "limit", label: "memory of a device", values: Object.keys(GPUS).map(Number), at: 440,
             text: (limit, { network }) => network === "resnet-18" ? limit + " MB" : GPUS[limit] + " GB" },
         { name: "link", label: "link", values: ["NVLink", "Ethernet"], at: "NVLink", unit: "" }],
     change: ({ link }) => ({ devices: 16, link: link === "NVLink" ? "switch 274 GB/s 3.3 us" : "switch 9.41 Gb/s 32.2 us" }), // cluster-10gbe's
-    flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 32 * k,
+    flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 64 * k,
         ...(recomputation === "on" ? ["--recompute"] : [])],
 }];
 

@@ -4,17 +4,27 @@
 #define CHAPTER_09_BEHIND_H
 
 #include "common/data/fashion_mnist.h"
+#include "common/data/safetensors.h"
 #include "common/device/trace.h"
 #include "common/model/machine.h"
 #include "../zero.h"
 
 enum { NUM_STEPS = 5 };
 
-// training.c: a training of ResNet-18 with Adam.
-typedef struct ZeroRun {
+// A training of ResNet-18 with Adam.
+typedef struct Plan {
     Stage stage;
-    bool recompute; // with recomputation
     int k;
+    bool recompute;
+    int steps; // 0: NUM_STEPS
+    // The beginnings of the names of files, or NULL: to go on from, and to write at the end.
+    const char *resume, *checkpoint;
+} Plan;
+
+// training.c: what it did.
+typedef struct ZeroRun {
+    Plan plan;
+    int first_step;           // 0, or what the checkpoint had done
     double losses[NUM_STEPS]; // means over the minibatch; NAN without values
     float *values;            // num_values parameters at the end; NULL without values
     size_t num_values;
@@ -27,17 +37,25 @@ typedef struct ZeroRun {
     int num_spans;
 } ZeroRun;
 
-// Trains NUM_STEPS steps on devices 0 to k-1, with the same initial values and the same minibatches
-// each time. Ends the program with an error if memory or bytes are not what the formulas say. For
-// zero_run_free().
-ZeroRun train_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
-                    uint64_t seed);
+// Trains on devices 0 to k-1, with the same initial values and the same minibatches each time. Ends
+// the program with an error if memory or bytes are not what the formulas say. For zero_run_free().
+ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed);
 // The second step on devices without values, and how long it takes on the machine (NULL: NAN).
-ZeroRun model_stage(Stage stage, bool recompute, int k, int rows, const Machine *machine,
-                    bool traced);
+ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool traced);
 void zero_run_free(ZeroRun *t);
 // The number of parameters that differ in any bit; NAN without values.
 double num_different(const ZeroRun *a, const ZeroRun *b);
+
+// checkpoint.c: writes what the devices have between two steps: PREFIX-0.safetensors for device 0,
+// and so on. Each has one part of the parameters and moments, in every stage, and the device's
+// running statistics. `settings` says what must be the same to go on. Waits. If it fails, die()s.
+void zero_save(const Zero *z, const char *settings, const char *prefix);
+// Gives it to the devices of z, which may be more or fewer, in another stage. Running statistics
+// are device 0's if the number is not the same. Returns how many steps were done. If a file is
+// missing, damaged or not of this checkpoint, die()s and names it, and nothing was changed.
+long zero_load(Zero *z, const char *settings, const char *prefix);
+// Removes the files of k devices.
+void zero_remove(const char *prefix, int k);
 
 // tables.c: of one device, where the memory goes, counted and by the formula.
 void print_one_device(const ZeroRun *run);
@@ -49,6 +67,10 @@ void print_zero3(const ZeroRun runs[]);
 void print_one_run(const ZeroRun *run); // the same of one stage alone, and its losses
 // The losses of two runs, step by step, the second one with a limit (in bytes).
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
+// One run without and one with recomputation, with batch_size images in a minibatch.
+void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_size);
+// n runs that went on from one checkpoint of three steps, and the one that did not stop there.
+void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n);
 // All stages on eight devices of a machine with fast links, and on one with slow links. Returns how
 // many times as long as DDP's a step of ZeRO-3 is over the slow ones; NAN with --machine none.
 double print_machines(int rows);

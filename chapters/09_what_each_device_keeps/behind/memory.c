@@ -13,7 +13,8 @@ typedef struct Need {
 // ## ResNet-18
 
 static Need need_of_resnet18(Stage stage, int k, int rows, bool recompute) {
-    ZeroRun run = model_stage(stage, recompute, k, rows, modelled_machine(), false);
+    Plan plan = {.stage = stage, .k = k, .recompute = recompute};
+    ZeroRun run = model_stage(&plan, rows, modelled_machine(), false);
     const ZeroMemory *m = &run.memory;
     Need need = {.parameters = (double)m->parameters,
                  .gradients = (double)m->gradients,

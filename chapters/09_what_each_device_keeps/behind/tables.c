@@ -27,14 +27,14 @@ void print_one_device(const ZeroRun *run) {
 
 static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
     char title[32];
-    snprintf(title, sizeof title, "%d devices, MB", runs->k);
+    snprintf(title, sizeof title, "%d devices, MB", runs->plan.k);
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),
                     FIXED("moments", 1), FIXED("temporary", 1), FIXED("activations", 1),
                     FIXED("all", 1), FIXED("sent", 1), WHOLE("differ"));
     for (const ZeroRun *run = &runs[first]; run <= &runs[last]; run++) {
         const ZeroMemory *m = &run->memory;
-        table_text(&t, "%s", stage_names[run->stage]);
+        table_text(&t, "%s%s", stage_names[run->plan.stage], run->plan.recompute ? ", again" : "");
         table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
                       mb(run->activations), mb(run->peak), mb(run->sent),
                       run == runs ? NAN : num_different(run, runs));
@@ -49,7 +49,7 @@ void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
     char title[48];
-    snprintf(title, sizeof title, "%s, %.0f MB", stage_names[limited->stage], limit / 1e6);
+    snprintf(title, sizeof title, "%s, %.0f MB", stage_names[limited->plan.stage], limit / 1e6);
     printf("\n");
     Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("DDP, no limit", 9), DIGITS(title, 9),
                     WHOLE("parameters that differ"));
@@ -64,36 +64,76 @@ void print_one_run(const ZeroRun *run) {
     print_stages(run, (Stage)0, (Stage)0);
     printf("\n");
     Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("loss", 9));
-    for (int s = 0; s < NUM_STEPS; s++) {
-        table_text(&t, "%d", s + 1);
+    for (int s = 0; s < run->plan.steps; s++) {
+        table_text(&t, "%d", run->first_step + s + 1);
         table_numbers(&t, run->losses[s]);
     }
 }
 
-double print_machines(int rows) {
-    enum { K = 8, MACHINES = 2 };
-    const Machine *machines[MACHINES] = {NULL};
-    double seconds[NUM_STAGES][MACHINES];
+void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_size) {
     char title[48];
+    snprintf(title, sizeof title, "%d devices, %d images", with->plan.k, batch_size);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS(title, 21), FIXED("activations", 1, .unit = "MB"),
+                    FIXED("all", 1, .unit = "MB"), WHOLE("parameters that differ"));
+    table_text(&t, "%s", stage_names[without->plan.stage]);
+    table_numbers(&t, (double)without->activations, (double)without->peak, NAN);
+    table_text(&t, "with recomputation");
+    table_numbers(&t, (double)with->activations, (double)with->peak, num_different(with, without));
+}
+
+void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n) {
+    char title[48];
+    snprintf(title, sizeof title, "differ from %d devices", never_stopped->plan.k);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("goes on with", 12), DIGITS("loss of step 4", 9),
+                    DIGITS("loss of step 5", 9), WHOLE(title));
+    for (const ZeroRun *run = resumed; run < resumed + n; run++) {
+        table_text(&t, "%d device%s", run->plan.k, run->plan.k == 1 ? "" : "s");
+        table_numbers(&t, run->losses[0], run->losses[1], num_different(run, never_stopped));
+    }
+}
+
+// One stage, without and with recomputation, on each of two machines.
+typedef struct Costs {
+    double memory[2], sent, seconds[2][2]; // [recompute], [machine][recompute]
+} Costs;
+
+static Costs costs_of(Stage stage, int k, int rows, const Machine *const machines[2]) {
+    Costs costs = {.sent = 0};
+    for (int again = 0; again < 2; again++)
+        for (int m = 0; m < 2; m++) {
+            ZeroRun run = model_stage(&(Plan){.stage = stage, .k = k, .recompute = again}, rows,
+                                      machines[m], false);
+            costs.memory[again] = (double)run.peak;
+            costs.sent = (double)run.sent;
+            costs.seconds[m][again] = run.seconds;
+            zero_run_free(&run);
+        }
+    return costs;
+}
+
+double print_machines(int rows) {
+    enum { K = 8 };
+    const Machine *machines[2] = {NULL};
+    double seconds[NUM_STAGES] = {0};
     if (modelled_machine()) {
         machines[0] = machine_find("dgx-a100");
         machines[1] = machine_find("cluster-10gbe");
     }
-    snprintf(title, sizeof title, "%d devices, %d images each", K, rows);
     printf("\n");
-    Table t =
-        TABLE(NULL, WORDS(title, 25), FIXED("memory", 1, .unit = "MB"),
-              FIXED("sent", 1, .unit = "MB"), FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
-              FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true));
+    Table t = TABLE(NULL, WORDS("8 devices", 9), FIXED("sent", 1, .unit = "MB"),
+                    FIXED("memory", 1, .unit = "MB"), FIXED("again", 1, .unit = "MB"),
+                    FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
+                    FIXED("again", 1, .unit = "ms", .modelled = true),
+                    FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true),
+                    FIXED("again", 1, .unit = "ms", .modelled = true));
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
-        ZeroRun run;
-        for (int m = 0; m < MACHINES; m++) {
-            run = model_stage(stage, false, K, rows, machines[m], false);
-            seconds[stage][m] = run.seconds;
-            zero_run_free(&run);
-        }
+        Costs c = costs_of(stage, K, rows, machines);
+        seconds[stage] = c.seconds[1][0];
         table_text(&t, "%s", stage_names[stage]);
-        table_numbers(&t, (double)run.peak, (double)run.sent, seconds[stage][0], seconds[stage][1]);
+        table_numbers(&t, c.sent, c.memory[0], c.memory[1], c.seconds[0][0], c.seconds[0][1],
+                      c.seconds[1][0], c.seconds[1][1]);
     }
-    return seconds[ZERO_3][1] / seconds[STAGE_DDP][1];
+    return seconds[ZERO_3] / seconds[STAGE_DDP];
 }

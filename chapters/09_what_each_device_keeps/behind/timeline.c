@@ -19,7 +19,7 @@ static SpanSet spans_of_device_0(ZeroRun *run) {
 void draw_step(int k, int rows) {
     const char *png = book_timeline("_modelled.png");
     if (!modelled_machine()) return;
-    ZeroRun run = model_stage(ZERO_3, false, k, rows, modelled_machine(), true);
+    ZeroRun run = model_stage(&(Plan){.stage = ZERO_3, .k = k}, rows, modelled_machine(), true);
     char *title = xprintf("ZeRO-3: %.3g ms", 1e3 * run.seconds);
     char *heading = xprintf("A step of ResNet-18 with %d images on each of %d devices of %s", rows,
                             k, modelled_machine_name());

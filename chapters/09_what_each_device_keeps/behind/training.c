@@ -16,18 +16,18 @@ typedef struct Running {
 static Running begin_run(ZeroRun *t, Device *devices[], uint64_t seed) {
     Running r = {.t = t, .devices = devices, .net = resnet18(10, 1)};
     autograd_close();
-    for (int i = 0; i < t->k; i++) device_reset_peaks(devices[i]);
+    for (int i = 0; i < t->plan.k; i++) device_reset_peaks(devices[i]);
     if (has_values(devices[0]))
         initialize(r.net, seed);
     else
         initialize_without_values(r.net);
-    r.z = zero_new(r.net, devices, t->k, t->stage, (AdamOptions){0});
-    r.z->recompute = t->recompute;
+    r.z = zero_new(r.net, devices, t->plan.k, t->plan.stage, (AdamOptions){0});
+    r.z->recompute = t->plan.recompute;
     return r;
 }
 
 static void step(Running *r, const Tensor *X, const Tensor *y, Tensor *losses[]) {
-    int k = r->t->k;
+    int k = r->t->plan.k;
     Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
     ledger_reset();
     modelled_clock_use_ranks(true); // each rank has its own host thread
@@ -42,7 +42,7 @@ static void count_memory(Running *r) {
     const Device *device = r->devices[0];
     ZeroMemory formula = zero_memory(r->z, 0), *m = &r->t->memory;
     size_t arena = arena_reserved_bytes(device), buffers = buffer_bytes(r->net);
-    if (r->t->stage == STAGE_DDP) arena -= formula.temporary;
+    if (r->t->plan.stage == STAGE_DDP) arena -= formula.temporary;
     m->parameters = device_bytes_of(device, MEMORY_PARAMETERS);
     m->gradients = device_bytes_of(device, MEMORY_GRADIENTS);
     m->moments = device_bytes_of(device, MEMORY_OTHER) - buffers;
@@ -53,9 +53,9 @@ static void count_memory(Running *r) {
 }
 
 static void count_bytes(Running *r) {
-    for (int i = 0; i < r->t->k; i++) {
+    for (int i = 0; i < r->t->plan.k; i++) {
         size_t sent = 0;
-        for (int j = 0; j < r->t->k; j++)
+        for (int j = 0; j < r->t->plan.k; j++)
             if (i != j) sent += ledger_bytes(r->devices[i], r->devices[j]);
         CHECK(sent == zero_bytes(r->z, i).sent, "a device sends the bytes of the formula");
         if (i == 0) r->t->sent = sent;
@@ -85,23 +85,40 @@ static void keep_parameters(Running *r) {
     zero_read(r->z, r->t->values);
 }
 
-ZeroRun train_stage(Stage stage, bool recompute, int k, Dataset *data, int batch_size,
-                    uint64_t seed) {
-    ZeroRun t = {.stage = stage, .recompute = recompute, .k = k, .seconds = NAN};
+// What must be the same for a checkpoint to be this training's.
+static char *settings_of(const Plan *plan, const Dataset *data, int batch_size, uint64_t seed) {
+    if (!plan->resume && !plan->checkpoint) return NULL;
+    return xprintf("seed %llu, batch size %d, %d images (%08x)", (unsigned long long)seed,
+                   batch_size, data->count, dataset_checksum(data));
+}
+
+static void next_batch(DataIter *batches, Tensor **X, Tensor **y) {
+    if (!data_iter_next(batches, X, y))
+        die("a larger --train-size", "an epoch of so few images ends before the last step");
+}
+
+ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed) {
+    ZeroRun t = {.plan = *plan, .seconds = NAN};
+    if (t.plan.steps == 0) t.plan.steps = NUM_STEPS;
     Device *devices[MAX_DEVICES];
     Tensor *X, *y, *losses[MAX_DEVICES];
-    open_devices(devices, k);
+    open_devices(devices, plan->k);
     DataIter *batches = data_iter_new(data, batch_size, true, seed);
+    char *settings = settings_of(plan, data, batch_size, seed);
     Running r = begin_run(&t, devices, seed);
     data_iter_start(batches, 0);
-    for (int s = 0; s < NUM_STEPS; s++) {
-        CHECK(data_iter_next(batches, &X, &y), "there are enough images");
+    if (plan->resume) t.first_step = (int)zero_load(r.z, settings, plan->resume);
+    for (int s = 0; s < t.first_step; s++) next_batch(batches, &X, &y);
+    for (int s = 0; s < t.plan.steps; s++) {
+        next_batch(batches, &X, &y);
         step(&r, X, y, losses);
-        t.losses[s] = has_values(devices[0]) ? mean_of(losses, k, X->shape[0]) : NAN;
+        t.losses[s] = has_values(devices[0]) ? mean_of(losses, plan->k, X->shape[0]) : NAN;
     }
     keep_parameters(&r);
+    if (plan->checkpoint) zero_save(r.z, settings, plan->checkpoint);
     end_run(&r);
     data_iter_free(batches);
+    free(settings);
     return t;
 }
 
@@ -113,9 +130,9 @@ static void traced_step(Running *r, const Tensor *X, const Tensor *y, Tensor *lo
     r->t->spans = trace_modelled(&r->t->num_spans);
 }
 
-ZeroRun model_stage(Stage stage, bool recompute, int k, int rows, const Machine *machine,
-                    bool traced) {
-    ZeroRun t = {.stage = stage, .recompute = recompute, .k = k};
+ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool traced) {
+    int k = plan->k;
+    ZeroRun t = {.plan = *plan};
     ModelledRun run = {.machine = machine, .k = k, .warm_up = 1, .traced = traced};
     const Tensor X = {.ndim = 4, .shape = {k * rows, 1, 28, 28}, .device = host()};
     const Tensor y = {.ndim = 1, .shape = {k * rows}, .device = host()};
