@@ -70,6 +70,7 @@ void end_exchange(void) { communicate_end(); }
 
 void forward_unit(Zero *z, int u, Tensor *Y[]) {
     Unit *unit = &z->units[u];
+    if (z->stage == ZERO_3) check_gathered(z, u);
     trace_label("forward");
     unit->tape_begin = tape_length(z->devices[0]);
     if (z->recompute) {

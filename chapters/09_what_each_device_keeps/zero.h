@@ -116,6 +116,7 @@ void gather_updated(Zero *z);
 void unshard(Zero *z, int u);
 void wait_for_parameters(Zero *z, int u);
 void reshard(Zero *z, int u);
+void check_gathered(const Zero *z, int u);
 void zero3_forward(Zero *z, Tensor *Y[]);
 void zero3_backward(Zero *z, Tensor *const losses[]);
 

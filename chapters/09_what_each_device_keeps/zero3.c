@@ -14,7 +14,7 @@ static void check_freed(const Zero *z, int u) {
                 device_name(z->devices[i]));
 }
 
-static void check_gathered(const Zero *z, int u) {
+void check_gathered(const Zero *z, int u) {
     for (int i = 0; i < z->k; i++)
         if (!z->shards[u][i].full)
             die("unshard() it first, and reshard() it when its kernels are enqueued",

@@ -33,6 +33,7 @@ typedef struct Arena {
     Blocks small, large, notes; // notes and tensors' headers are in the program's own memory
     size_t step_bytes;          // of the device, handed out in this step
     size_t most_bytes;          // before arena_go_back()
+    bool gone_back;             // in this step
     Loan *loans;
     int num_loans;
     size_t lent, most_lent; // bytes, now and at most in this step
@@ -53,19 +54,30 @@ static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT
 
 // ---- blocks ------------------------------------------------------------------------------------
 
+static void add_chunk(Blocks *blocks, int at, Chunk chunk) {
+    blocks->chunks = xgrow(blocks->chunks, (size_t)(blocks->num_chunks + 1), sizeof(Chunk));
+    memmove(blocks->chunks + at + 1, blocks->chunks + at,
+            sizeof(Chunk) * (size_t)(blocks->num_chunks++ - at));
+    blocks->chunks[at] = chunk;
+    blocks->current = at;
+}
+
 // Each step asks for the same sizes in the same order, so it gets the same addresses as the step
-// before. device is NULL for the program's own memory.
-static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_bytes) {
+// before. device is NULL for the program's own memory. A chunk that is too small is left out until
+// the step ends. But if the arena has gone back (`again`), that would leave out what was used in
+// this step already. Then a new chunk comes before it.
+static void *take(Blocks *blocks, Device *device, size_t bytes, size_t chunk_bytes, bool again) {
+    int unused = blocks->used > 0 ? blocks->current + 1 : blocks->current;
     while (blocks->current < blocks->num_chunks &&
            blocks->used + bytes > blocks->chunks[blocks->current].bytes) {
         blocks->current++;
         blocks->used = 0;
     }
     if (blocks->current == blocks->num_chunks) {
-        blocks->chunks = xgrow(blocks->chunks, (size_t)(blocks->num_chunks + 1), sizeof(Chunk));
         void *memory = device ? device_alloc_for(device, chunk_bytes, MEMORY_ACTIVATIONS)
                               : xmalloc(chunk_bytes);
-        blocks->chunks[blocks->num_chunks++] = (Chunk){memory, chunk_bytes};
+        int at = again && unused < blocks->num_chunks ? unused : blocks->num_chunks;
+        add_chunk(blocks, at, (Chunk){memory, chunk_bytes});
     }
     void *memory = blocks->chunks[blocks->current].memory + blocks->used;
     blocks->used += bytes;
@@ -77,13 +89,13 @@ static void *arena_alloc(Device *device, size_t bytes) {
     Arena *arena = open_arena(device);
     bytes = aligned(bytes);
     arena->step_bytes += bytes;
-    return bytes > LARGE_BYTES ? take(&arena->large, device, bytes, bytes)
-                               : take(&arena->small, device, bytes, CHUNK_BYTES);
+    return bytes > LARGE_BYTES ? take(&arena->large, device, bytes, bytes, arena->gone_back)
+                               : take(&arena->small, device, bytes, CHUNK_BYTES, arena->gone_back);
 }
 
 void *arena_note(Device *device, const void *contents, size_t bytes) {
     CHECK(aligned(bytes) <= NOTES_BYTES, "a note is short");
-    void *note = take(&open_arena(device)->notes, NULL, aligned(bytes), NOTES_BYTES);
+    void *note = take(&open_arena(device)->notes, NULL, aligned(bytes), NOTES_BYTES, false);
     return memcpy(note, contents, bytes);
 }
 
@@ -158,6 +170,7 @@ void arena_begin_step(Device *device) {
     for (int i = 0; i < arena->num_loans; i++) arena->loans[i].lent = 0;
     arena->lent = arena->most_lent = 0;
     arena->step_bytes = arena->most_bytes = 0;
+    arena->gone_back = false;
 }
 
 ArenaPosition arena_position(const Device *device) {
@@ -185,6 +198,7 @@ void arena_go_back(Device *device, ArenaPosition position) {
     if (a->step_bytes > a->most_bytes) a->most_bytes = a->step_bytes;
     position.most_lent = a->most_lent;
     arena_move_to(device, position);
+    a->gone_back = true;
 }
 
 size_t arena_used_bytes(const Device *device) {
@@ -217,7 +231,7 @@ void arena_close(void) {
 
 Tensor *arena_header(Device *device, int ndim, const int *shape) {
     CHECK(ndim >= 1 && ndim <= MAX_DIMS, "a tensor has 1 to 4 dimensions");
-    Tensor *t = take(&open_arena(device)->notes, NULL, aligned(sizeof *t), NOTES_BYTES);
+    Tensor *t = take(&open_arena(device)->notes, NULL, aligned(sizeof *t), NOTES_BYTES, false);
     *t = (Tensor){.ndim = ndim, .device = device};
     memcpy(t->shape, shape, sizeof(int) * (size_t)ndim);
     return t;
