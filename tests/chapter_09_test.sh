@@ -23,8 +23,8 @@ DDP | 44.7 44.7 89.4 33.5 * * 67.1 -
 ZeRO-1 | 44.7 44.7 22.4 33.5 * * 67.1 0
 ZeRO-2 | 44.7 11.2 22.4 47.7 * * 67.1 0
 ZeRO-3 | 11.2 11.2 22.4 67.2 * * 100.6 0
-DDP | * 78.2 4..4.5 68..72
-ZeRO-3 | * 117.3 4..4.5 105..111
+DDP | 78.2 553.4 * 22..24 * 75..78 *
+ZeRO-3 | 117.3 427.3 * 22..24 * 110..115 *
 ROWS
 figures log '/^ *[1-5] +[0-9.]+ +[0-9.]+ / { n++; if ($2 != $3) print "step", $1, $2, $3 } END { if (n != 5) print n, "steps" }'
 verdict "memory, bytes, times; losses and parameters have DDP's bits"
