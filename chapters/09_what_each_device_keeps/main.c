@@ -20,9 +20,9 @@
 // is. The activations of 4 images take little memory here. (The program reserves memory for them in
 // pieces of 16 MiB, so the number is rounded up.)
 //
-// DDP uses k devices, but the 16 bytes stay the same on each of them. Also, all devices compute the
-// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
-// three stages. In each stage, a device keeps a smaller part of the state [@rajbhandari2020]:
+// With DDP, the 16 bytes stay the same on each of k devices, and all of them compute the same
+// update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three
+// stages [@rajbhandari2020]:
 //
 // |        | parameters | gradients | moments |
 // |:-------|:-----------|:----------|:--------|
@@ -31,9 +31,8 @@
 // | ZeRO-2 | all        | 1/k       | 1/k     |
 // | ZeRO-3 | 1/k        | 1/k       | 1/k     |
 //
-// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed, because
-// on a network as small as ResNet-18, its benefit is not measurable [@d2lneu]. Here we can measure
-// it, because we can limit the memory of a device.
+// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed [@d2lneu].
+// Here we run it and measure its benefit, because we can limit the memory of a device.
 //
 // ## ZeRO-1: keep a part of the moments
 //
@@ -175,23 +174,76 @@
 // choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
 // small part of the network, and so is the temporary memory.
 //
-// ## What each stage costs
+// ## Recomputation
 //
-// The program models a step on eight devices of two machines. Both have the same GPUs, NVIDIA's
-// A100. In the first (`dgx-a100`), all eight are in one host and connected by NVLink. In the second
-// (`cluster-10gbe`), each is in a different host, and 10 Gb/s Ethernet connects the hosts.
+// ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
+// keeps only the input of each block of the network, and the backward pass computes the block again
+// from it [@chen2016]. Here the blocks are the units of ZeRO-2.
+//
+// recompute.c:recompute_block
+//
+// The forward pass of a block runs without a tape. `keep_output()` copies its output, which is the
+// input of the next block, and `arena_go_back()` gives up all other activations. Only one entry
+// goes on the tape. Its backward pass computes the block again, now with a tape, and goes back
+// through it:
+//
+// recompute.c:recompute_backward
+//
+// The second pass computes the same numbers, so all gradients have the same bits. But it must not
+// update batch norm's running statistics again. In these averages, the newest minibatch has the
+// weight 0.1. If both passes updated them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$.
+// No loss in training would show this mistake, because only evaluation uses the running statistics.
+//
+// behind/tables.c:print_recomputed
+//
+// Both rows train with ZeRO-3 for three steps. The second one needs less memory, and its parameters
+// are equal in every bit. The price is time: a backward pass takes about twice as long as a forward
+// pass, so a second forward pass means a third more computation.
+//
+// ## On another number of devices
+//
+// A long training has to continue after it was stopped, from a *checkpoint*. With ZeRO, each device
+// writes its own parts to a file, and together the files are a *sharded checkpoint*:
+//
+// ```
+// device-0.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
+// device-1.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
+// ```
+//
+// (`exp_avg` and `exp_avg_sq` are PyTorch's names of the moments.) Each file also holds the running
+// statistics of its device, the numbers of devices and steps, the sizes of the units, and a
+// checksum of each file. This is enough to put the parts together and to divide them among any
+// number of devices. But first, the program checks all files. If one is missing, damaged or from
+// another checkpoint, it names this file and stops, and nothing is changed.
+//
+// behind/tables.c:print_resumed
+//
+// Here a training on four devices was stopped after three steps, and continued with the devices in
+// the first column. With four, it ends with the same bits as the training that did not stop. With
+// another number, it begins with the same bits. But then batch norm has more or fewer images on
+// each device, and the sums have other terms.
+//
+// ## When would you use which?
+//
+// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, they
+// are in one host and connected by NVLink. In `cluster-10gbe`, each is in a different host, and 10
+// Gb/s Ethernet connects the hosts.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// On Ethernet, nearly all of the step is spent sending bytes, and ZeRO-3 sends 1.5 times as many.
-// ZeRO-1 exchanges after the backward pass here, so it hides nothing. (It could exchange in
-// buckets, like DDP.) ZeRO-2 exchanges each unit by itself. Its units are smaller than DDP's
-// buckets, so it pays the fixed cost of an exchange more often.
+// Each column *again* repeats the one before it with recomputation. On Ethernet, ZeRO-3 takes
+// longer, because it sends 1.5 times as many bytes. ZeRO-1 exchanges only after the backward pass
+// here, so it hides nothing. On NVLink, most exchanges run while the device computes, so all stages
+// take about the same time, and recomputation takes a third longer. On Ethernet it adds little,
+// because the device would wait anyway.
 //
-// On NVLink, DDP and all stages take about the same time. Most exchanges of ZeRO-3 run while the
-// device computes, and each device updates only an eighth of the parameters.
+// If a training fits with DDP, use DDP, which is the simplest. If it does not fit because of the
+// parameters, gradients and moments, use ZeRO-3 over fast links, and ZeRO-2 over slow ones. If it
+// does not fit because of the activations, use recomputation or smaller minibatches, since ZeRO
+// does not divide activations. If all of these are too large, as in large language models, use
+// ZeRO-3 and recomputation together.
 //
 // ## How many devices?
 //
@@ -228,6 +280,9 @@
 //   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
 // - All stages compute the same bits as DDP. The largest units decide how much temporary memory a
 //   device needs.
+// - Recomputation keeps only the input of each block. It takes a third more computation, and the
+//   bits stay the same.
+// - A sharded checkpoint has a file for each device, and continues on any number of devices.
 //
 // ## Questions
 //
@@ -245,6 +300,8 @@
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
+// 7. A block contains dropout, which sets random activations to zero. What must recomputation do so
+//    that the bits stay the same?
 
 // ## The program
 
