@@ -255,9 +255,10 @@
 // activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
 // activations is smaller. A dashed line is at 440 MB.")
 //
-// Below the picture, you can also choose a transformer. For this network, the program counts
-// nothing and models no time. It uses arithmetic only, and assumes that the N parameters are in 32
-// equal blocks, each of which is a unit. Then, with ZeRO-3, each of k devices needs
+// On the web page, you can also choose a transformer below the picture. For this network, the
+// program counts nothing and models no time. It uses arithmetic only, and assumes that the N
+// parameters are in 32 equal blocks, each of which is a unit. Then, with ZeRO-3, each of k devices
+// needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
