@@ -72,6 +72,16 @@ for flags in '--devices 1 --stage zero-3' '--devices 7 --batch-size 9 --stage ze
     works $flags
     verdict "$flags"
 done
+works --stage zero-3 --recompute --checkpoint ck
+works --stage ddp --devices 3 --resume ck
+log_rows <<'ROWS'
+DDP | 44.7 44.7 89.4 * * * 59.6 -
+6 | 0..5
+10 | 0..5
+ROWS
+[ "$(echo ck-*)" = "ck-0.safetensors ck-1.safetensors ck-2.safetensors ck-3.safetensors" ] || complain "files: $(echo ck-*)"
+verdict "files for four devices, and three that go on, in another stage"
+rm ck-3.safetensors
 works --stage zero-3 --memory 140MB
 verdict "ZeRO-3 trains with 140 MB"
 refusals <<'ROWS'
@@ -79,5 +89,8 @@ refusals <<'ROWS'
 1 cannot share the 128 | --backend model --machine p100-25gbe --devices 129 --batch-size 129 --train-size 645 --stage zero-3
 2 | --stage vgg; --memory-of 2b; --memory-of 7b --machine none; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
 2 images | --train-size 64
+2 for one stage | --recompute; --checkpoint ck
+1 ck-3.safetensors | --stage zero-1 --resume ck
+1 ck-0.safetensors | --stage zero-1 --resume ck --seed 1
 ROWS
 echo "1..$tests"

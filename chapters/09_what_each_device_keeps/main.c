@@ -196,7 +196,7 @@
 //
 // behind/tables.c:print_recomputed
 //
-// Both rows train with ZeRO-3 for three steps. The second one needs less memory, and its parameters
+// Both rows train with ZeRO-3 for two steps. The second one needs less memory, and its parameters
 // are equal in every bit. The price is time: a backward pass takes about twice as long as a forward
 // pass, so a second forward pass means a third more computation.
 //
@@ -219,7 +219,7 @@
 // behind/tables.c:print_resumed
 //
 // Here a training on four devices was stopped after three steps, and continued with the devices in
-// the first column. With four, it ends with the same bits as the training that did not stop. With
+// the first column. With four, no parameter differs from the training that did not stop. With
 // another number, it begins with the same bits. But then batch norm has more or fewer images on
 // each device, and the sums have other terms.
 //
@@ -357,7 +357,7 @@ static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t se
 
 // Twice as many images, so that activations matter.
 static void train_with_recomputation(int k, Dataset *data, int batch_size, uint64_t seed) {
-    Plan plan = {.stage = ZERO_3, .k = k, .steps = 3};
+    Plan plan = {.stage = ZERO_3, .k = k, .steps = 2};
     ZeroRun without = train_stage(&plan, data, batch_size, seed);
     plan.recompute = true;
     ZeroRun with = train_stage(&plan, data, batch_size, seed);

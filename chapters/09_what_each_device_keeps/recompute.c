@@ -2,8 +2,6 @@
 // Chen et al., "Training deep nets with sublinear memory cost", 2016; torch.utils.checkpoint.
 #include "zero.h"
 
-#include "common/device/trace.h"
-
 // A module with parameters, and the modules without parameters that follow it.
 typedef struct Block {
     const Part *parts;
@@ -42,10 +40,8 @@ static void recompute_backward(Node *const nodes[], int k) {
         Y[i] = detached(nodes[i]->in[0]);
     }
     track_running_stats(block, false); // this minibatch is in them already
-    trace_label("forward again");
     forward_block(block, Y, k);
     track_running_stats(block, true);
-    trace_label("backward");
     backward_inside(nodes, Y, k, begin);
     for (int i = 0; i < k; i++) arena_go_back(nodes[i]->out->device, before[i]);
 }
@@ -60,8 +56,13 @@ static Tensor *keep_output(const Tensor *Y) {
     return kept;
 }
 
+// Images need no gradient, but the parameters do. So one of them is an input of the operation.
+static Tensor *a_parameter(const Module *net, const Block *block, const Device *device) {
+    if (block->parts->num == 0) return NULL;
+    return parameter_data(parameters_of(net).list[block->parts->first], device);
+}
+
 static void recompute_block(const Module *net, Block block, Tensor *X[], int k) {
-    const Parameter *first = block.parts->num ? parameters_of(net).list[block.parts->first] : NULL;
     Tensor *Y[MAX_DEVICES];
     ArenaPosition before[MAX_DEVICES];
     for (int i = 0; i < k; i++) {
@@ -73,11 +74,11 @@ static void recompute_block(const Module *net, Block block, Tensor *X[], int k) 
     set_grad_enabled(true);
     for (int i = 0; i < k; i++) {
         Device *device = X[i]->device;
-        Tensor *param = first ? parameter_data(first, device) : NULL, *out = keep_output(Y[i]);
+        Tensor *out = keep_output(Y[i]);
         arena_go_back(device, before[i]);
         tape_push((Node){.backward_together = recompute_backward,
                          .out = out,
-                         .in = {X[i], param},
+                         .in = {X[i], a_parameter(net, &block, device)},
                          .reads_in = true,
                          .context = arena_note(device, &block, sizeof block)});
         X[i] = out;
