@@ -58,6 +58,13 @@ static void end(Step *s) {
 
 static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+// After the backward pass, nothing is lent any more: not even the output, of the last block.
+static void check_given_back(Step *s) {
+    for (int i = 0; i < s->k; i++) s->losses[i] = sum(cross_entropy(s->X[i], s->y[i]));
+    zero3_backward(s->z, s->losses);
+    for (int i = 0; i < s->k; i++) assert_false(arena_give_back(s->devices[i], s->X[i]->data));
+}
+
 // After the forward pass: the minibatch and the output of each block, and nothing else.
 static void test_kept(void **state) {
     for (int k = 1; k <= MOST; k++) {
@@ -72,6 +79,7 @@ static void test_kept(void **state) {
             assert_int_equal(arena_position(d).step_bytes + arena_position(d).most_lent, bytes);
             assert_int_equal(tape_length(s.devices[i]), COUNT(kept_floats));
         }
+        check_given_back(&s);
         end(&s);
     }
 }

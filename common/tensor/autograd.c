@@ -78,12 +78,12 @@ static void need_grad(Tensor *t) {
     t->grad->data = grad->data;
 }
 
-// Counts how many nodes of the tape, from `first` on, have yet to add to each gradient.
-static void count_uses(const Tape *tape, int first) {
-    for (int n = first; n < tape->num_nodes; n++)
+// Counts how many nodes of the tape have yet to add to each gradient.
+static void count_uses(const Tape *tape) {
+    for (int n = 0; n < tape->num_nodes; n++)
         for (int i = 0; i < 3; i++)
             if (tape->nodes[n].in[i]) owner_of_grad(tape->nodes[n].in[i])->uses_on_tape = 0;
-    for (int n = first; n < tape->num_nodes; n++)
+    for (int n = 0; n < tape->num_nodes; n++)
         for (int i = 0; i < 3; i++)
             if (tape->nodes[n].in[i]) owner_of_grad(tape->nodes[n].in[i])->uses_on_tape++;
 }
@@ -139,7 +139,7 @@ float grad_beta(Tensor *t) {
 // another microbatch's.
 static void walk_in_reverse(Tape *tape) {
     int kept = tape->num_nodes;
-    count_uses(tape, 0);
+    count_uses(tape);
     for (int i = tape->num_nodes - 1; i >= 0; i--) {
         Node node = tape->nodes[i];
         if (owner_of_grad(node.out)->grad_filled) {
@@ -188,7 +188,7 @@ void backward_begin(Tensor *const losses[], int k) {
         start_at_loss(losses[i]);
         CHECK(tape_of(losses[i]->device)->num_nodes == first->num_nodes,
               "backward_all(): all devices must have run the same operations for these losses");
-        count_uses(tape_of(losses[i]->device), 0);
+        count_uses(tape_of(losses[i]->device));
     }
 }
 
@@ -225,7 +225,7 @@ void backward_until(Tensor *const losses[], int k, int length) {
 void backward_inside(Node *const nodes[], Tensor *const Y[], int k, int begin) {
     for (int i = 0; i < k; i++) {
         Tensor *outer = owner_of_grad(nodes[i]->out), *inner = owner_of_grad(Y[i]);
-        count_uses(tape_of(Y[i]->device), begin);
+        count_uses(tape_of(Y[i]->device));
         inner->grad_filled = true;
         inner->grad->data = Y[i]->grad->data = outer->grad->data;
         outer->grad->data = nodes[i]->out->grad->data = NULL;
