@@ -7,7 +7,7 @@ small_data_set 645
 
 main_run --train-size 128
 good
-[ "$(wc -l <log)" -le 40 ] || complain "$(wc -l <log) lines"
+[ "$(wc -l <log)" -le 60 ] || complain "$(wc -l <log) lines"
 figures log 'length > 100 && !/: error: /'
 verdict "ends without an error, and prints no NaN"
 is_png plots/${name}_modelled.png
@@ -34,9 +34,42 @@ ROWS
 figures log '/^ *[1-5] +[0-9.]+ +[0-9.]+ / { n++; if ($2 != $3) print "step", $1, $2, $3 } END { if (n != 5) print n, "steps" }'
 verdict "memory, bytes, times; losses and parameters have DDP's bits"
 
+cp log trained
 works --backend model
 lacks ' nan'
 verdict "--backend model: memory and bytes without values"
+# The figure to move, at the place of the table: the numbers of the devices that trained.
+rows_of() { awk '/^ *(DDP|ZeRO-[123]) / && NF >= 8 && !seen[$1]++ { print $1, $2, $3, $4, $5, $6, $7 }' "$1"; }
+works --backend model --memory-of resnet-18 --devices 4 --batch-size 16
+rows_of trained >counted
+[ "$(wc -l <counted)" -eq 4 ] || complain "no rows of a training"
+rows_of log | diff counted - >>problems || complain "not what was counted"
+verdict "--memory-of resnet-18: what devices that trained needed"
+# At another: n parameters in 11 units; what is kept may be off by 4 bytes for each unit. Recomputation saves activations, and costs time.
+memory=plots/${name}_memory.csv
+works --backend model --memory-of resnet-18 --devices 7 --batch-size 224
+cp $memory without.csv
+works --backend model --memory-of resnet-18 --devices 7 --batch-size 224 --recompute
+cat without.csv $memory >both.csv
+figures both.csv 'function near(x, y) { return x - y <= 44 && y - x <= 44 }
+    NR % 5 == 1 { next }
+    { n = 4 * 11175818; k = 7; s = substr($5, 6) + 0; rows++; kept = $6 + $7 + $8
+      if (!near($6, s < 3 ? n : n / k) || !near($7, s < 2 ? n : n / k) || !(near($8, s < 1 ? 2 * n : 2 * n / k) || near($8 / 2, n / k))) print $5, "keeps", kept
+      if (s == 1 && !near($9 / 6, n / k)) print "temporary", $9
+      if (!($11 > kept + $9 + $10 && $11 < kept + $9 + $10 + 1e5)) print $5, "needs", $11
+      if ($4 == "no") { activations[s] = $10; seconds[s] = $12 }
+      else if (!($10 < 0.9 * activations[s] && $12 > 1.1 * seconds[s] && $12 < 1.6 * seconds[s])) print $5, $10, $12 }
+    END { if (rows != 8) print rows, "rows" }'
+verdict "--memory-of resnet-18: bytes by the formulas, with and without recomputation"
+works --backend model --memory-of 7b --devices 3
+figures $memory 'NR == 1 { next }
+    { n = 7e9; k = 3; unit = n / 32; s = substr($5, 6) + 0; rows++
+      need = 8 * n + 8 * n / (s ? k : 1) + 4 * (1 - 1 / k) * n
+      if (s == 2) need = 4 * n + 12 * n / k + 4 * (3 - 1 / k) * unit
+      if (s == 3) need = 16 * n / k + 4 * (5 - 1 / k) * unit
+      if ($11 - need > 1 || need - $11 > 1 || $10 != "nan" || $12 != "nan") print $5, $11, need }
+    END { if (rows != 4) print rows, "rows" }'
+verdict "--memory-of 7b: a transformer, by the formula on the page"
 for flags in '--devices 1 --stage zero-3' '--devices 7 --batch-size 9 --stage zero-2 --machine none'; do
     works $flags
     verdict "$flags"
@@ -56,7 +89,7 @@ verdict "ZeRO-3 trains with 140 MB"
 refusals <<'ROWS'
 1 for gradients | --stage ddp --memory 140MB; --stage zero-2 --memory 140MB; --stage zero-3 --memory 60MB
 1 cannot share the 128 | --backend model --machine p100-25gbe --devices 129 --batch-size 129 --train-size 645 --stage zero-3
-2 | --stage vgg; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
+2 | --stage vgg; --memory-of 2b; --memory-of 7b --machine none; --devices 65; --devices 5 --batch-size 4; --memory 140; --steps 3
 2 images | --train-size 64
 2 for one stage | --recompute; --checkpoint ck
 1 ck-3.safetensors | --stage zero-1 --resume ck

@@ -88,7 +88,7 @@ done <<FLAGS
 06_data_parallel_and_ddp devices machine predict tf32 batch-size seed train-size data allreduce overlap bucket
 07_parameter_servers machine predict $training workers servers staleness backup slow staleness-lr schedule
 08_many_machines $training predict train seeds steps no-shuffle network rule collective exchange bucket fusion cycle hierarchical ranks-per-host timeout plant checkpoint resume csv
-09_what_each_device_keeps devices machine predict tf32 batch-size seed train-size data stage
+09_what_each_device_keeps devices machine predict tf32 batch-size seed train-size data stage recompute checkpoint resume memory-of
 FLAGS
 
 # ---- what is refused before any work ------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 to 4, 6 and 7 as WebAssembly, under Node, print what they print here with the same
+# wasm_test.sh BUILD: chapters 0 to 4, 6, 7 and 9 as WebAssembly, under Node, print what they print here with the same
 # kernels (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
@@ -51,6 +51,11 @@ compare 06_data_parallel_and_ddp --backend model --overlap resnet-18 --devices 8
 for figures in overlap.csv overlap.svg; do
     diff here/06_data_parallel_and_ddp_$figures there/06_data_parallel_and_ddp_$figures >difference
     verdict $? "its $figures, to the last digit"
+done
+for network in resnet-18 7b; do
+    compare 09_what_each_device_keeps --backend model --memory-of $network --devices 8 --batch-size 256 --recompute --data .
+    diff here/09_what_each_device_keeps_memory.csv there/09_what_each_device_keeps_memory.csv >difference
+    verdict $? "its memory.csv, to the last digit"
 done
 node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
 [ $? = 1 ] && grep -q 'error: nowhere: No such file' difference

@@ -298,6 +298,30 @@
 // does not divide activations. If all of these are too large, as in large language models, use
 // ZeRO-3 and recomputation together.
 //
+// ## How many devices?
+//
+// The picture shows what each of these eight devices needs memory for:
+//
+// ![Memory of one of eight devices, and the modelled time of a step on a DGX
+// A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
+// with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
+// activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
+// activations is smaller. A dashed line is at 440 MB.")
+//
+// On the web page, you can also choose a transformer below the picture. For this network, the
+// program counts nothing and models no time. It uses arithmetic only, and assumes that the N
+// parameters are in 32 equal blocks, each of which is a unit. Then, with ZeRO-3, each of k devices
+// needs
+//
+// $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
+//
+// bytes. The first term is what the device keeps, and the second one is its temporary memory. The
+// activations are left out. How many GPUs of 80 GB does a transformer of 7 billion parameters need?
+// One GPU would have to keep 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory,
+// together 59.9 GB. So two GPUs are enough, if the activations fit in what remains.
+// <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
+// <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
+//
 // ## Summary
 //
 // - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
@@ -345,6 +369,7 @@
 
 // ## The program
 
+enum { MODELLED_ROWS = 64 };
 static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values
 
 static Prediction ask_about_moments(int k) {
@@ -438,17 +463,20 @@ static void train_in_one_stage(const Plan *plan, Dataset *data, int batch_size, 
     zero_run_free(&run);
 }
 
-static void check_images(int images, int batch_size, int k) {
+static void check_batch(int batch_size, int k) {
     if (batch_size < k)
         die_usage("a larger --batch-size, or fewer --devices",
                   "a minibatch of %d images has none for some of %d devices", batch_size, k);
+}
+
+static void check_images(int images, int batch_size) {
     if (images < NUM_STEPS * batch_size)
         die_usage("a smaller --batch-size, or a larger --train-size",
                   "%d steps of %d images need more than %d images", NUM_STEPS, batch_size, images);
 }
 
 int main(int argc, char *argv[]) {
-    const char *name = "all";
+    const char *name = "all", *network = "none";
     Plan plan = {0};
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
@@ -456,24 +484,35 @@ int main(int argc, char *argv[]) {
         {"recompute", FLAG_ON, &plan.recompute,
          .help = "keep only the input of each block, with --stage"},
         {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
-         .help = "with --stage, write F-0.safetensors for device 0, and so on"},
-        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files"},
+         .help = "with --stage, write F-0.safetensors for device 0, and so on", .otherwise = "no"},
+        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files",
+         .otherwise = "no"},
+        {"memory-of", FLAG_CHOICE, &network, "N",
+         .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
         {0},
     };
     Flags defaults = default_flags;
     defaults.batch_size = 16;
     defaults.machine = "dgx-a100";
     defaults.own = own_flags;
+    defaults.next = "make exercise-09-1";
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
     book_output("_step.csv");
     book_output("_step.png");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
+    check_batch(flags.batch_size, k);
+    if (strcmp(network, "none") != 0) {
+        tell_memory(network, k, flags.batch_size / k, plan.recompute);
+        return book_end();
+    }
     book_timeline("_modelled.png");
+    book_csv("_memory.csv");
+    book_output("_memory.png");
     book_check_outputs();
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
-    check_images(data->count, flags.batch_size, k);
+    check_images(data->count, flags.batch_size);
     Stage stage = STAGE_DDP;
     while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
     if (stage < ZERO_3) devices_advise("use --stage zero-3, which keeps less, or more --memory");
@@ -488,9 +527,10 @@ int main(int argc, char *argv[]) {
         train_within_limit(k, data, flags.batch_size, flags.seed);
         train_with_recomputation(k, data, 2 * flags.batch_size, flags.seed);
         resume_on_others(k, data, flags.batch_size, flags.seed);
-        compare_machines(64);
+        compare_machines(MODELLED_ROWS);
         draw_step(k, flags.batch_size / k);
         draw_borrowed(k);
+        draw_memory(8, MODELLED_ROWS);
         for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) zero_run_free(&runs[s]);
     }
     dataset_free(data);

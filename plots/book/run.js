@@ -183,6 +183,9 @@ function crossing(a, b) {
     return b[i - 1][0] * (b[i][0] / b[i - 1][0]) ** (before / (before - after));
 }
 
+const COLORS = ["#0072b2", "#d55e00", "#009e73", "#8a3f8f", "#e69f00"]; // as in style.gp
+const GPUS = { 200: 12, 240: 16, 280: 24, 320: 32, 380: 40, 440: 80, 500: 96, 560: 141 }; // GB, where ResNet-18 has MB
+
 // From what size on the ring is faster than the star, and what is fastest of all.
 function showWays(csv) {
     const rows = rowsOf(csv), ways = new Map(rows.map(([, , way]) => [way, []]));
@@ -269,8 +272,35 @@ function showWaiting(csv) {
         (Number(dropped) ? ` ${Math.round(dropped)} pushes are dropped.` : "")];
 }
 
+// A bar for each device, cut into what it holds, with the limit as a line; and how long a step is in each stage.
+function showMemory(csv, { network, k, stage, recomputation, limit }) {
+    const rows = rowsOf(csv), row = rows.find((one) => one[4] === stage), counted = network === "resnet-18";
+    const parts = ["parameters", "gradients", "moments", "temporary", ...(counted ? ["activations"] : [])];
+    const [unit, each, most] = counted ? ["MB", 1e6, limit] : ["GB", 1e9, GPUS[limit]], all = row[10] / each, fits = all <= most ? "fits" : "does not fit";
+    const scale = 190 / Math.max(counted ? 600 : 0, 1.08 * most, ...rows.map((one) => one[10] / each)), line = 210 - scale * most;
+    const svg = [`<text x="0" y="10">${unit} on each device</text>`];
+    for (let i = 0, wide = 256 / k; i < k; i++)
+        parts.reduce((y, name, part) => {
+            const high = scale * row[5 + part] / each;
+            svg.push(`<path fill="${COLORS[part]}" d="M${34 + wide * (i + 0.1)} ${y}h${0.8 * wide}v${-high}h${-0.8 * wide}z"/>`);
+            return y - high;
+        }, 210);
+    parts.forEach((name, part) => svg.push(`<path fill="${COLORS[part]}" d="M${34 + 92 * part} 234h9v-9h-9z"/><text x="${47 + 92 * part}" y="233">${name}</text>`));
+    for (const [value, y] of [[0, 210], [most, line]]) svg.push(`<text x="30" y="${y + 4}" text-anchor="end">${value}</text>`);
+    svg.push(`<path d="M34 ${line}H290" stroke="currentColor" stroke-dasharray="6 4"/><text x="294" y="${line + 4}">${fits}</text>`);
+    if (counted) svg.push('<text x="370" y="10">a step, modelled</text>');
+    const steps = counted ? rows.map((one) => 1e3 * one[11]) : [], longest = Math.max(...steps), ms = (time) => time.toPrecision(3) + " ms";
+    steps.forEach((time, i) => svg.push(`<text x="370" y="${45 + 40 * i}">${rows[i][4]}</text><text x="500" y="${45 + 40 * i}" text-anchor="end">${ms(time)}</text>` +
+        `<path fill="hsl(${rows[i] === row ? 25 : 205} 55% 45%)" d="M370 ${50 + 40 * i}h${130 * time / longest}v12H370z"/>`));
+    const needs = (k === 1 ? "one device" : `each of ${k} devices`) + ` needs ${Number(all.toPrecision(3))} ${unit}, which ${fits} in ${most} ${unit}. `;
+    return [`<svg viewBox="0 0 500 238" role="img" aria-label="Memory of each device, and how long a step takes">${svg.join("")}</svg>`,
+        `${stage}${recomputation === "on" && counted ? " with recomputation" : ""}: ${needs}` + (!counted ?
+            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters, without activations and without a time.` :
+            `A step takes ${ms(1e3 * row[11])}` + (row === rows[0] ? "." : `, ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.`))];
+}
+
 // Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
-// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints. `on`: what is
+// become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints, and of where the sliders are. `on`: what is
 // modelled, if not the usual machine.
 const FIGURES = [{
     program: "01_splitting_strategies", still: "/01_splitting_strategies_bubble.png", show: showPipeline,
@@ -316,19 +346,32 @@ const FIGURES = [{
     change: () => ({}),
     flags: ({ slow, W, way, bound }) => ["--backend", "model", "--schedule", "--workers", W, "--slow", `${W - 1}=${slow}`,
         ...(way === "backup" ? ["--backup", Math.min(bound, W - 1)] : ["--staleness", { synchronous: 0, SSP: bound, asynchronous: "inf" }[way]])],
+}, {
+    program: "09_what_each_device_keeps", still: "/09_what_each_device_keeps_memory.png", show: showMemory, on: "A100s, with 64 images on each",
+    csv: "plots/09_what_each_device_keeps_memory.csv",
+    sliders: [{ name: "network", label: "network", values: ["resnet-18", "1b", "3b", "7b", "13b", "30b"], at: "resnet-18",
+        text: (network) => network === "resnet-18" ? "ResNet-18" : parseInt(network) + " billion" },
+        { name: "k", label: "devices", values: upTo(16, 1), at: 8, unit: "" },
+        { name: "stage", label: "stage", values: ["DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"], at: "ZeRO-3", unit: "" },
+        { name: "recomputation", label: "recomputation", values: ["off", "on"], at: "off", unit: "" },
+        { name: "limit", label: "memory of a device", values: Object.keys(GPUS).map(Number), at: 440,
+            text: (limit, { network }) => network === "resnet-18" ? limit + " MB" : GPUS[limit] + " GB" },
+        { name: "link", label: "link", values: ["NVLink", "Ethernet"], at: "NVLink", unit: "" }],
+    change: ({ link }) => ({ devices: 16, link: link === "NVLink" ? "switch 274 GB/s 3.3 us" : "switch 9.41 Gb/s 32.2 us" }), // cluster-10gbe's
+    flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 64 * k,
+        ...(recomputation === "on" ? ["--recompute"] : [])],
 }];
 
-function makeSlider({ name, label, values, at, unit }, given) {
+function makeSlider({ name, label, values, at, unit, text: textOf = (value) => value + unit }, given) {
     const text = element("label", label + " "), input = element("input", ""), output = element("output", "");
     Object.assign(input, { type: "range", min: 0, max: values.length - 1, name });
     input.choose = (text) => { input.value = values.indexOf(values.find((value) => String(value) === text) ?? at); };
     input.choose(given.get(name));
     input.chosen = () => values[input.value];
-    input.show = () => {
-        output.textContent = input.chosen() + unit;
+    input.show = (all) => {
+        output.textContent = textOf(input.chosen(), all);
         input.setAttribute("aria-valuetext", output.textContent);
     };
-    input.show(); // before anything was computed
     text.append(input, output);
     return [text, input];
 }
@@ -369,7 +412,9 @@ function makeFigure(figure, still) {
     const place = element("div", "", "in-browser"), controls = element("div", "", "sliders"), step = element("div", "", "zoom");
     const chart = element("figure", "", "curves"), said = element("p", ""), made = sliders.map((slider) => makeSlider(slider, given));
     const inputs = made.map(([, input]) => input), values = () => Object.fromEntries(inputs.map((input) => [input.name, input.chosen()]));
+    const showValues = () => inputs.forEach((input) => input.show(values()));
     controls.append(...made.map(([label]) => label));
+    showValues(); // before anything was computed
     place.id = id;
     said.setAttribute("aria-live", "polite");
     place.append(element("p", csv ? `Move it: modelled in this tab, on ${on}.` :
@@ -379,13 +424,13 @@ function makeFigure(figure, still) {
 
     const textOf = (bytes) => new TextDecoder().decode(bytes);
     const compute = makeComputer(figure, (asked, result, printed) => {
-        if (result) [chart.innerHTML, said.textContent] = show(csv ? textOf(result[csv]) : printed);
+        if (result) [chart.innerHTML, said.textContent] = show(csv ? textOf(result[csv]) : printed, asked);
         else said.textContent = "It cannot be computed: " + printed;
         if (result && timeline) showZoomable(step, textOf(result[timeline]));
         place.dataset.shown = Object.values(asked).join();
     });
     function moved() {
-        for (const input of inputs) input.show();
+        showValues();
         compute(values());
     }
     for (const input of inputs) {

@@ -202,6 +202,7 @@ function wasiWorker(self) {
                 return OK;
             },
             path_unlink_file: (fd, at, length) => entries.delete(pathAt(at, length)) ? OK : NOENT,
+            path_remove_directory: () => NOENT, // remove() tries this, too
             path_readlink: () => INVAL,
         };
 

@@ -75,6 +75,15 @@ void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n)
 // many times as long as DDP's a step of ZeRO-3 is over the slow ones; NAN with --machine none.
 double print_machines(int rows);
 
+// memory.c, for the figure to move: what each of k devices needs in all stages, and how long a step
+// is, as a table and as book_csv("_memory.csv"). ResNet-18 is counted and modelled. A transformer
+// of 7 billion parameters, "7b", is arithmetic, without activations and without a time.
+extern const char memory_networks[]; // "none|resnet-18|1b|.."
+void tell_memory(const char *network, int k, int rows, bool recompute);
+// The same of ResNet-18 as a picture, book_output("_memory.png"), with and without recomputation.
+// Nothing with --machine none.
+void draw_memory(int k, int rows);
+
 // timeline.c: a step of ZeRO-3, the two queues of device 0, as a picture,
 // book_timeline("_modelled.png"). Nothing with --machine none.
 void draw_step(int k, int rows);
