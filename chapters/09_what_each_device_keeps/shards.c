@@ -24,7 +24,7 @@ static bool begins_a_unit(const Zero *z, const NetPart *part) {
 void make_units(Zero *z) {
     int num_parts;
     size_t first = 0;
-    z->parts = parts_of(z->net, &num_parts);
+    z->parts = net_parts(z->net, &num_parts);
     z->units = xcalloc((size_t)num_parts, sizeof *z->units);
     for (int p = 0; p < num_parts; p++) {
         NetPart *part = &z->parts[p];

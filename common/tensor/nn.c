@@ -435,7 +435,7 @@ static NetPart *add_parts(Module *m, NetPart *parts, int *n, int *first) {
     return parts;
 }
 
-NetPart *parts_of(Module *net, int *n) {
+NetPart *net_parts(Module *net, int *n) {
     int first = *n = 0;
     return add_parts(net, NULL, n, &first);
 }

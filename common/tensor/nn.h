@@ -150,7 +150,7 @@ typedef struct NetPart {
     int first, num;
 } NetPart;
 // The parts in the order in which data passes through them. *n is their number. free() the array.
-NetPart *parts_of(Module *net, int *n);
+NetPart *net_parts(Module *net, int *n);
 // X[i] becomes the part's output for X[i], on k devices.
 void forward_part(const NetPart *part, Tensor *X[], int k);
 
