@@ -394,7 +394,7 @@ CASE(test_torn_pulls) {
         assert_int_equal(torn_with_ones(4, S, CLOCKS, 1), 0);
         bool at_once = !getenv("TEST_INLINE"); // else a worker visits all servers before the next
         // On a busy machine, threads may take turns for a while, too.
-        int torn = S == 1 || !at_once;
+        long torn = S == 1 || !at_once;
         for (int run = 0; run < 20 && torn == 0; run++) torn = torn_with_ones(4, S, CLOCKS, S);
         assert_true(torn > 0);
     }
