@@ -28,13 +28,13 @@ typedef struct Unit {
 
 // What a device keeps and borrows of one flat array of parameters.
 typedef struct Shard {
-    Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
-    // NULL while the device does not have them (and with DDP, where chapter 6 has them):
+    Tensor *own; // the parameters that the device updates; own->grad: their gradients
+    // Each of these is NULL while the device does not have it. With DDP, all are in chapter 6's Ddp.
     Tensor *full;      // the whole array
     Tensor *full_grad; // the gradients of all of it
     Tensor *received;  // the other devices' gradients of the own part
     Event gathered;    // `full` is complete
-    Event reduced;     // own->grad is complete, and other devices have read full_grad
+    Event reduced;     // own->grad is complete, and full_grad is not needed any more
 } Shard;
 
 typedef struct Zero {
