@@ -4,8 +4,8 @@
 
 // ## Where the memory goes
 //
-// Eight GPUs with 12 GB each have 96 GB together. So why does PyTorch run out of memory at 12 GB?
-// Because with DDP (chapter 6), every GPU holds a complete copy of everything.
+// Eight GPUs with 12 GB each have 96 GB in total. So why does PyTorch run out of memory at 12 GB?
+// With DDP (chapter 6), every GPU holds a complete copy of everything.
 //
 // Four things need memory. For each *parameter*, a device holds its value and its *gradient*, 4
 // bytes each. The optimizer Adam adds two *moments*, which are moving averages of the gradient and
@@ -16,9 +16,9 @@
 //
 // behind/tables.c:print_one_device
 //
-// Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
-// is. The activations of 4 images of 28 x 28 pixels take little memory. With DDP, the 16 bytes stay
-// the same on each of k devices, and all of them compute the same update from the same sums. *ZeRO*
+// Parameters, gradients and moments take 16 bytes per parameter, however small the minibatch is.
+// The activations of 4 images of 28 x 28 pixels take little memory. With DDP, each of k devices
+// still needs all 16 bytes, and all devices compute the same update from the same sums. *ZeRO*
 // (zero redundancy optimizer) removes this redundancy in three stages [@rajbhandari2020]:
 //
 // ```
@@ -30,18 +30,18 @@
 // ZeRO-3   #... #... ##......    .#.. .#.. ..##....    ..#. ..#. ....##..    ...# ...# ......##
 // ```
 //
-// P are the parameters, G the gradients and M the moments. Each `#` is one byte per parameter that
-// the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
-// gradients have only 16 bits, and Adam adds a float32 copy of the parameters to the moments
-// [@rajbhandari2020].
+// P stands for parameters, G for gradients and M for moments. Each `#` is one byte per parameter
+// that the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
+// gradients have only 16 bits, and Adam keeps a float32 copy of the parameters in addition to the
+// moments [@rajbhandari2020].
 //
 // ## ZeRO-1: keep a part of the moments
 //
 // An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
 // device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
-// With DDP, each device then updates all parameters. But after the first half, device i has all
-// that it needs to update part i. ZeRO-1 does this, and then gathers the new parameters instead of
-// the gradients:
+// With DDP, each device then updates all parameters. But after the first half, device i already has
+// everything it needs to update part i. So ZeRO-1 updates at this point, and then gathers the new
+// parameters instead of the gradients:
 //
 // ```
 // DDP      reduce-scatter gradients    all-gather gradients    update all parameters
@@ -50,8 +50,8 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
-// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
-// parts in its `Shard`:
+// In the program, the parameters are one flat array, and so are the gradients. The `Shard` of
+// device 1 contains these parts:
 //
 // ```
 // full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
@@ -61,7 +61,8 @@
 //
 // zero.h:Shard
 //
-// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`.
+// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
+// ZeRO-2 and ZeRO-3.
 //
 // zero1.c:zero1_step
 //
@@ -77,14 +78,14 @@
 // $44.7 + 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used
 // only during a part of the step. In both rows it holds the gradients that arrive from the other
 // devices, which are 3/4 of all gradients, because our DDP frees none of them before the step ends.
-// *All* is the most memory that was allocated at any time, and *sent* is what the device sends in
-// each step. *Differ* is the number of parameters, out of 11 million, that are not equal to DDP's
-// in every bit after five steps.
+// *All* is the peak of the allocated memory, and *sent* is what the device sends in each step.
+// *Differ* says how many of the 11 million parameters differ from DDP's in any bit after five
+// steps.
 //
 // ## ZeRO-2: keep a part of the gradients
 //
 // After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
-// computes all of them. To never hold them all at once, ZeRO-2 divides the network into *units*.
+// computes all of them. To avoid holding them all at once, ZeRO-2 divides the network into *units*.
 // ResNet-18 has eleven: a convolution, a batch norm, eight residual blocks and a linear layer. Each
 // unit has its own flat arrays and shards. The units replace the buckets of chapter 6.
 //
@@ -116,15 +117,15 @@
 //
 // ## ZeRO-3: keep a part of the parameters
 //
-// ZeRO-3 is also called *fully sharded data parallel* (FSDP), and in PyTorch, `fully_shard`. Now a
-// device keeps 1/k of the parameters of each unit. So before a unit computes, all devices gather
-// its parameters. PyTorch calls this `unshard()`:
+// ZeRO-3 is also called *fully sharded data parallel* (FSDP). PyTorch's function for it is
+// `fully_shard`. Now a device keeps 1/k of the parameters of each unit. So before a unit computes,
+// all devices gather its parameters. PyTorch calls this `unshard()`:
 //
 // zero3.c:unshard
 //
 // Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
-// queues (chapter 6). Before, these queues wait for the compute queues (question 5). Afterwards,
-// `queue_record()` notes the point in the queue where the parameters are complete, and
+// queues (chapter 6). Before, these queues wait for the compute queues (question 5 asks why).
+// Afterwards, `queue_record()` notes the point in the queue where the parameters are complete, and
 // `wait_for_parameters()` makes the compute queue wait for this point. `point_to()` sets the
 // addresses of the network's parameters, which are slices of `full`. When the unit has computed,
 // `reshard()` frees this memory, in order.
@@ -133,20 +134,20 @@
 //
 // zero3.c:zero3_forward
 //
-// When unit u computes, unit u + 1 is already on its way. This is called *prefetching*. So two
-// units are gathered at a time, and no more. The backward pass needs the parameters again, to
-// compute the gradients of each unit's input. So each unit is gathered a second time:
+// While unit u computes, unit u + 1 is already being gathered. This is called *prefetching*. At
+// most two units are in memory at a time. The backward pass needs the parameters again, to compute
+// the gradient of each unit's input. So each unit is gathered a second time:
 //
 // zero3.c:zero3_backward
 //
-// The new values of the parameters are not gathered after the update. The next forward pass gathers
+// The updated parameters are not gathered after the update, because the next forward pass gathers
 // them.
 //
 // main.c:ask_about_bytes
 //
 // behind/tables.c:print_zero3
 //
-// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three halves: two
+// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three such halves, two
 // all-gathers and one reduce-scatter. So it sends 1.5 times as many bytes.
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
@@ -163,20 +164,20 @@
 // activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
 // then backward: what is kept, gathered parameters, gradients that are not yet reduced, and what
 // was received. The bars are low for the first units and highest for the last residual blocks. The
-// highest bar is that of block 4.0, going backward.")
+// highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
-// memory. The largest unit is its neighbour, 4.1. So it is not one unit that decides, but three
-// neighbours.
+// memory. The largest unit is its neighbour, 4.1. So the peak depends on three neighbouring units,
+// not on one.
 // <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
 // <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
 // A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
-// lane, forward and backward kernels follow each other. In the communication lane, there is an
-// exchange for each unit, twice as many in the backward pass, and most of them while the compute
-// lane computes.")
+// lane, forward and backward kernels follow each other. The communication lane shows one exchange
+// per unit in the forward pass and two in the backward pass, most of them while the compute lane is
+// busy.")
 //
 // When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
 // `fc`, which was freed a moment ago. Then it waits for block 4.1, the largest unit, because the
@@ -189,9 +190,9 @@
 //
 // recorded:ddp
 //
-// The *tensors* are the first moment and the running statistics of batch norm. The second moment
-// does not fit. So DDP ends before its first step, and neither smaller minibatches nor more devices
-// would change that. ZeRO-3 has the same limit:
+// The *tensors* are the first moment and batch norm's running statistics. The second moment does
+// not fit. So DDP fails before its first step, and neither smaller minibatches nor more devices
+// would change that. We give ZeRO-3 the same limit:
 //
 // behind/tables.c:print_losses
 //
@@ -205,8 +206,8 @@
 // ## Recomputation
 //
 // ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
-// keeps only the input of each block of the network, and the backward pass computes the block again
-// from it [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
+// keeps only the input of each block of the network. From it, the backward pass computes the block
+// again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
 //
 // ```
 // forward pass    compute the block without a tape
@@ -218,15 +219,17 @@
 // recompute.c:recompute_backward
 //
 // The second pass computes the same numbers, so all gradients have the same bits. But it must not
-// update batch norm's running statistics again. In these averages, the newest minibatch has the
-// weight 0.1. If both passes updated them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$.
-// No loss in training would show this mistake, because only evaluation uses the running statistics.
+// update batch norm's running statistics a second time. In these averages, the newest minibatch has
+// a weight of 0.1. If both passes updated them, its weight would be $0.1 + 0.9 \cdot 0.1 = 0.19$.
+// The training loss would not show this mistake, because only evaluation uses the running
+// statistics.
 //
 // behind/tables.c:print_recomputed
 //
 // Both rows train with ZeRO-3 for two steps. The 32.3 MB that remain are the inputs of all blocks,
-// and what the block that is computed again needs. The price is time. A backward pass takes about
-// twice as long as a forward pass, so a second forward pass means a third more computation.
+// gradients, and a piece of 16 MiB for the block that is computed again. The price is time. A
+// backward pass takes about twice as long as a forward pass, so a second forward pass means a third
+// more computation.
 //
 // ## On another number of devices
 //
@@ -246,9 +249,9 @@
 //
 // ## When would you use which?
 //
-// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, they
-// are in one host and connected by NVLink. In `cluster-10gbe`, each is in a different host, and 10
-// Gb/s Ethernet connects the hosts.
+// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, all
+// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host, and
+// the hosts are connected by 10 Gb/s Ethernet.
 //
 // main.c:ask_about_time
 //
@@ -259,13 +262,15 @@
 // many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer of them. Here ZeRO-1
 // exchanges everything after the backward pass, and ZeRO-2 gathers after the update.
 //
-// On Ethernet, recomputation adds little to DDP and ZeRO-3. They hide exchanges, so the device would
-// wait anyway. ZeRO-1 hides none, so each step takes 7.4 ms longer, as on NVLink.
+// On Ethernet, recomputation adds little to DDP and ZeRO-3. They hide exchanges, so the device
+// would wait anyway. ZeRO-1 hides none, so its step takes 7.4 ms longer, as on NVLink. ZeRO-2 is in
+// between. (Recomputation saves 3.1 MB more with DDP, because gradients that arrive take the memory
+// of blocks that went backward.)
 //
-// If a training fits with DDP, use DDP. If only the moments are too large, use ZeRO-1, which sends
-// the same bytes. If the gradients are also too large, use ZeRO-2. If the parameters or the
-// activations are too large, use ZeRO-3, recomputation, or both, and over slow links expect ZeRO-3
-// to take up to 1.5 times as long.
+// If a training fits with DDP, use DDP. If the moments are too large, use ZeRO-1, which sends the
+// same bytes. If the gradients are also too large, use ZeRO-2. If the parameters are also too
+// large, use ZeRO-3, which takes up to 1.5 times as long over slow links. In each stage, use
+// recomputation if the activations are too large.
 //
 // ## How many devices?
 //
@@ -274,23 +279,23 @@
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
 // with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
-// activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
-// activations is smaller. A dashed line is at 440 MB.")
+// activations. The bars become shorter from DDP to ZeRO-3, and recomputation makes the activations
+// smaller. A dashed line is at 440 MB.")
 //
-// Most of each bar are activations, which ZeRO does not divide. ZeRO-3 needs only 19.7 MB less than
-// ZeRO-2, and sends 1.5 times the bytes. But with a limit of 440 MB (the dashed line), only ZeRO-3
-// fits without recomputation. With recomputation, all stages fit. On Ethernet, DDP with
-// recomputation is then the best choice (78.8 ms instead of 112.3).
+// Most of each bar is activations, which ZeRO does not divide. ZeRO-3 needs only 19.7 MB less than
+// ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the dashed line), only
+// ZeRO-3 fits without recomputation. With recomputation, all stages fit. On Ethernet, DDP with
+// recomputation is then faster than ZeRO-3 without it (78.8 and 112.3 ms).
 //
-// A transformer has many equal blocks. By arithmetic only, with N parameters in 32 equal units and
-// without activations, each of k devices needs with ZeRO-3
+// A transformer has many equal blocks. Suppose that its N parameters are in 32 units of the same
+// size, and leave out the activations. With ZeRO-3, each of k devices then needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
 // bytes. The first term is what the device keeps, and the second one is its temporary memory. How
-// many GPUs of 80 GB does a transformer of 7 billion parameters need?
-// One GPU would have to keep 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory,
-// together 59.9 GB. So two GPUs are enough, if the activations fit in what remains.
+// many GPUs of 80 GB does a transformer of 7 billion parameters need? One GPU would have to keep
+// 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory, together 59.9 GB. So two
+// GPUs are enough, if the activations fit in what remains.
 // <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
 // <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
 
@@ -302,42 +307,43 @@
 //   the same bytes as DDP.
 // - ZeRO-2 also keeps 1/k of the gradients. It reduces one unit after another, during the backward
 //   pass.
-// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
-//   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
-// - All stages compute the same bits as DDP, if the sums are added in the same order and the
-//   optimizer works element by element. Large neighbouring units decide how much temporary memory a
-//   device needs.
-// - Recomputation keeps only the input of each block. It takes a third more computation, and the
+// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. Twice in each step, it gathers each unit just
+//   before the unit computes and frees it just after. It sends 1.5 times as many bytes as DDP.
+// - All stages compute the same bits as DDP if the gradients are added in the same order and the
+//   optimizer works element by element. How much temporary memory a device needs depends on the
+//   largest neighbouring units.
+// - Recomputation keeps only the input of each block. It adds a third to the computation, and the
 //   bits stay the same.
-// - A sharded checkpoint has a file for each device, and continues on any number of devices.
+// - A sharded checkpoint has one file per device. Training can continue from it on any number of
+//   devices.
 //
 // ## Questions
 //
 // 1. ZeRO-1 updates each part of the parameters on a different device. Why is the result the same?
-//    Which property of an optimizer does this need?
+//    Which property must the optimizer have?
 // 2. PyTorch's `ZeroRedundancyOptimizer` works on top of DDP. After DDP's allreduce, each rank
-//    updates its part of the parameters and broadcasts it. How many times as many bytes as our
-//    `zero1_step()` does this move?
+//    updates its part of the parameters and broadcasts it. Compared with our `zero1_step()`, how
+//    many times as many bytes does this move?
 // 3. Which columns of the tables become smaller if you use 64 devices instead of 4? Can ZeRO-3 then
 //    train ResNet-18 with a limit of 60 MB?
-// 4. What would happen to memory and bytes if ZeRO-3 did not free a unit between its forward and
-//    its backward pass? (This is PyTorch's `reshard_after_forward=False`.)
+// 4. How would memory and bytes change if ZeRO-3 did not free a unit between its forward and
+//    backward passes? (This is PyTorch's `reshard_after_forward=False`.)
 // 5. In `unshard()`, what could go wrong if the communication queue did not wait for the compute
 //    queue?
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
-// 7. A block contains dropout, which sets random activations to zero. What must recomputation do so
-//    that the bits stay the same?
+// 7. A block contains dropout, which sets random activations to zero. What must recomputation do to
+//    keep the bits the same?
 
 // ## Exercises
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-09-1`).
 //
-// 1. Write a step of ZeRO-1 that limits the norm of the gradient. A device has only a part of the
-//    sums. What do the devices have to exchange, and when?
-// 2. Find three mistakes in a small FSDP by comparing numbers. On how many devices does each of
-//    them show, and from which step on?
+// 1. Write a step of ZeRO-1 that limits the norm of the gradient. Each device has only a part of
+//    the sums. What must the devices exchange, and when?
+// 2. Find three mistakes in a small FSDP by comparing numbers. On how many devices does each
+//    mistake show, and from which step on?
 
 // ## The program
 
@@ -352,13 +358,14 @@ static Prediction ask_about_moments(int k) {
 }
 
 static Prediction ask_about_bytes(void) {
-    return predict_first("How many times as many bytes as in a step of DDP does a device send in a "
-                         "step of ZeRO-3?");
+    return predict_first("Compared with a step of DDP, how many times as many bytes does a device "
+                         "send in a step of ZeRO-3?");
 }
 
 static Prediction ask_about_time(void) {
-    return predict_first("Eight hosts with one A100 each are connected by 10 Gb/s Ethernet. How "
-                         "many times as long as a step of DDP is a step of ZeRO-3?");
+    return predict_first("Eight hosts with one A100 each are connected by 10 Gb/s Ethernet. "
+                         "Compared with a step of DDP, how many times as long does a step of "
+                         "ZeRO-3 take?");
 }
 
 static double kept(const ZeroMemory *m) {
@@ -457,7 +464,7 @@ int main(int argc, char *argv[]) {
          .help = "keep only the input of each block, with --stage"},
         {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
          .help = "with --stage, write F-0.safetensors for device 0, and so on", .otherwise = "no"},
-        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files",
+        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, continue from these files",
          .otherwise = "no"},
         {"memory-of", FLAG_CHOICE, &network, "N",
          .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
