@@ -17,9 +17,9 @@
 // behind/tables.c:print_one_device
 //
 // Parameters, gradients and moments take 16 bytes per parameter, however small the minibatch is.
-// The activations of 4 images of 28 x 28 pixels take little memory. With DDP, each of k devices
-// still needs all 16 bytes, and all devices compute the same update from the same sums. *ZeRO*
-// (zero redundancy optimizer) removes this redundancy in three stages [@rajbhandari2020]:
+// With DDP, each of k devices still needs all 16 bytes, and all devices compute the same update
+// from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three stages
+// [@rajbhandari2020]:
 //
 // ```
 //          device 0              device 1              device 2              device 3
@@ -32,8 +32,7 @@
 //
 // P stands for parameters, G for gradients and M for moments. Each `#` is one byte per parameter
 // that the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
-// gradients have only 16 bits, and Adam keeps a float32 copy of the parameters in addition to the
-// moments [@rajbhandari2020].
+// gradients have 16 bits, and Adam also keeps a float32 copy of the parameters.
 //
 // ## ZeRO-1: keep a part of the moments
 //
@@ -67,8 +66,8 @@
 // zero1.c:zero1_step
 //
 // DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
-// compute the same bits. Here DDP uses chapter 2's sharded allreduce, which adds up the gradients
-// in the order of the devices, too.
+// compute the same bits. Here DDP uses chapter 2's sharded allreduce, which also adds in the order
+// of the devices.
 //
 // main.c:ask_about_moments
 //
@@ -107,8 +106,7 @@
 // the sums would be wrong. So it is freed *in order*. It becomes free when the compute queue comes
 // to this point, after its wait. (CUDA has `cudaFreeAsync()` for this.)
 //
-// After the update, each device has new values for its part of each unit, and gathers the others,
-// as in ZeRO-1.
+// After the update, the new parameters are gathered, as in ZeRO-1.
 //
 // behind/tables.c:print_zero2
 //
@@ -123,11 +121,10 @@
 //
 // zero3.c:unshard
 //
-// Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
+// Everything between `begin_exchange()` and `end_exchange()` is enqueued in the communication
 // queues (chapter 6). Before, these queues wait for the compute queues (question 5 asks why).
-// Afterwards, `queue_record()` notes the point in the queue where the parameters are complete, and
-// `wait_for_parameters()` makes the compute queue wait for this point. `point_to()` sets the
-// addresses of the network's parameters, which are slices of `full`. When the unit has computed,
+// Afterwards, `queue_record()` notes the point where the parameters are complete, and
+// `wait_for_parameters()` makes the compute queue wait for it. When the unit has computed,
 // `reshard()` frees this memory, in order.
 //
 // The forward pass gathers each unit just before it computes, and frees it just after:
@@ -147,18 +144,17 @@
 //
 // behind/tables.c:print_zero3
 //
-// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three such halves, two
-// all-gathers and one reduce-scatter. So it sends 1.5 times as many bytes.
+// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs two all-gathers and one
+// reduce-scatter. So it sends 1.5 times as many bytes.
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
-// parameters and gradients, and the prefetched parameters of unit u - 1. At the same time, the
-// gradients of unit u + 1 are being reduced. They take memory, and so does what arrives for them.
-// If unit u has $n_u$ parameters, these are
+// parameters and gradients, and the prefetched parameters of unit u - 1. Unit u + 1 is being
+// reduced, so its gradients and what arrives for them take memory, too. If unit u has $n_u$
+// parameters, these are
 //
 // $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
 //
-// bytes. (The program checks every count against a formula.) Here is what device 0 holds while each
-// unit computes:
+// bytes. Here is what device 0 holds while each unit computes:
 //
 // ![What device 0 of four holds in a step of ZeRO-3, without
 // activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
@@ -180,8 +176,8 @@
 // busy.")
 //
 // When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
-// `fc`, which was freed a moment ago. Then it waits for block 4.1, the largest unit, because the
-// computation of `fc` is too short to hide its exchange.
+// `fc`, which was freed a moment ago. Then it waits for block 4.1, the largest unit, because `fc`
+// computes too briefly to hide its exchange.
 //
 // ## It fits
 //
@@ -200,8 +196,8 @@
 // parameter differs in any bit. So four devices have run a training that fits on none of them
 // alone.
 //
-// More devices make the kept parts smaller, but not the units. If you need less temporary memory,
-// choose smaller units.
+// With more devices, the units stay as large. If you need less temporary memory, choose smaller
+// units.
 //
 // ## Recomputation
 //
@@ -235,9 +231,8 @@
 //
 // A long training has to continue after it was stopped, from a *checkpoint*. With ZeRO, each device
 // writes its own parts to a file, and together the files are a *sharded checkpoint*. They also say
-// which parts they hold. So the program can put the parts together and divide them among any number
-// of devices. But first it checks all files. If one is missing, damaged or from another checkpoint,
-// it names this file and stops.
+// which parts they hold, so the program can divide these among any number of devices. First it
+// checks all files, and names one that is missing, damaged or from another checkpoint.
 //
 // behind/tables.c:print_resumed
 //
@@ -250,8 +245,8 @@
 // ## When would you use which?
 //
 // The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, all
-// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host, and
-// the hosts are connected by 10 Gb/s Ethernet.
+// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host,
+// connected by 10 Gb/s Ethernet.
 //
 // main.c:ask_about_time
 //
@@ -259,13 +254,12 @@
 //
 // On NVLink, all stages take about the same time, because the links are fast. Recomputation takes a
 // third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as
-// many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer of them. Here ZeRO-1
-// exchanges everything after the backward pass, and ZeRO-2 gathers after the update.
+// many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer. ZeRO-1 exchanges all of
+// them after the backward pass, and ZeRO-2 gathers after the update.
 //
 // On Ethernet, recomputation adds little to DDP and ZeRO-3. They hide exchanges, so the device
 // would wait anyway. ZeRO-1 hides none, so its step takes 7.4 ms longer, as on NVLink. ZeRO-2 is in
-// between. (Recomputation saves 3.1 MB more with DDP, because gradients that arrive take the memory
-// of blocks that went backward.)
+// between.
 //
 // If a training fits with DDP, use DDP. If the moments are too large, use ZeRO-1, which sends the
 // same bytes. If the gradients are also too large, use ZeRO-2. If the parameters are also too
@@ -293,29 +287,25 @@
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
 // bytes. The first term is what the device keeps, and the second one is its temporary memory. How
-// many GPUs of 80 GB does a transformer of 7 billion parameters need? One GPU would have to keep
-// 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory, together 59.9 GB. So two
-// GPUs are enough, if the activations fit in what remains.
+// many GPUs of 80 GB does a transformer of 7 billion parameters need? One would have to keep 112
+// GB. Two keep 56 GB each and need 3.9 GB of temporary memory, together 59.9 GB. So two are enough,
+// if the activations fit as well.
 // <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
 // <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
 
 // ## Summary
 //
-// - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
-//   this on every device.
-// - ZeRO-1 updates between the two halves of an allreduce. It keeps 1/k of the moments and sends
-//   the same bytes as DDP.
-// - ZeRO-2 also keeps 1/k of the gradients. It reduces one unit after another, during the backward
-//   pass.
-// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. Twice in each step, it gathers each unit just
-//   before the unit computes and frees it just after. It sends 1.5 times as many bytes as DDP.
+// - Training with Adam takes 16 bytes per parameter, plus activations. DDP keeps all of this on
+//   every device.
+// - ZeRO-1 keeps 1/k of the moments, ZeRO-2 also keeps 1/k of the gradients, and ZeRO-3 (FSDP) also
+//   keeps 1/k of the parameters.
+// - ZeRO-1 and ZeRO-2 send the same bytes as DDP. ZeRO-3 gathers each unit twice in each step, and
+//   sends 1.5 times as many.
 // - All stages compute the same bits as DDP if the gradients are added in the same order and the
-//   optimizer works element by element. How much temporary memory a device needs depends on the
-//   largest neighbouring units.
-// - Recomputation keeps only the input of each block. It adds a third to the computation, and the
-//   bits stay the same.
-// - A sharded checkpoint has one file per device. Training can continue from it on any number of
-//   devices.
+//   optimizer works element by element.
+// - How much temporary memory a device needs depends on the largest neighbouring units.
+// - Recomputation keeps only the input of each block. It adds a third to the computation.
+// - Training can continue from a sharded checkpoint on any number of devices.
 //
 // ## Questions
 //
@@ -338,12 +328,8 @@
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a check (`make exercise-09-1`).
-//
-// 1. Write a step of ZeRO-1 that limits the norm of the gradient. Each device has only a part of
-//    the sums. What must the devices exchange, and when?
-// 2. Find three mistakes in a small FSDP by comparing numbers. On how many devices does each
-//    mistake show, and from which step on?
+// `make exercise-09-1` (a step of ZeRO-1 with a limit for the gradient) and `make exercise-09-2`
+// (three mistakes in an FSDP) check your part.
 
 // ## The program
 
