@@ -73,26 +73,25 @@
 //
 // behind/tables.c:print_zero1
 //
-// The table shows device 0 of four, which train with 16 images per minibatch. With ZeRO-1, it keeps
-// $44.7 + 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used
-// only during a part of the step. In both rows it holds the gradients that arrive from the other
-// devices, which are 3/4 of all gradients, because our DDP frees none of them before the step ends.
-// *All* is the peak of the allocated memory, and *sent* is what the device sends in each step.
-// *Differ* says how many of the 11 million parameters differ from DDP's in any bit after five
-// steps.
+// The table shows device 0 of four, with 16 images per minibatch. With ZeRO-1, it keeps $44.7 +
+// 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used only
+// during a part of the step. Here it holds the gradients that arrive from other devices, and our
+// DDP frees none of them before the step ends. *All* is the peak of the allocated memory, and
+// *sent* is what the device sends in each step. *Differ* says how many of the 11 million parameters
+// differ from DDP's in any bit after five steps.
 //
 // ## ZeRO-2: keep a part of the gradients
 //
 // After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
 // computes all of them. To avoid holding them all at once, ZeRO-2 divides the network into *units*.
 // ResNet-18 has eleven: a convolution, a batch norm, eight residual blocks and a linear layer. Each
-// unit has its own flat arrays and shards. The units replace the buckets of chapter 6.
+// unit has its own flat arrays and shards. Units replace the buckets of chapter 6.
 //
 // zero2.c:zero2_backward
 //
-// `allocate_gradients()` allocates memory for the gradients of unit u, and fills it with zeros.
-// `backward_until()` goes back to where the forward pass of unit u began. Then two functions reduce
-// the gradients of unit u, while the compute queues continue with the next unit:
+// `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
+// goes back to where the forward pass of unit u began. Then two functions reduce the gradients,
+// while the compute queues continue with the next unit:
 //
 // ```
 // reduce_gradients(u)   communication queue   wait until the gradients are complete
@@ -163,8 +162,7 @@
 // highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
-// memory. The largest unit is its neighbour, 4.1. So the peak depends on three neighbouring units,
-// not on one.
+// memory. So three neighbouring units decide, and not the largest one, 4.1.
 // <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
 // <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
@@ -181,8 +179,7 @@
 //
 // ## It fits
 //
-// Each of the four devices needs 133.3 MB for ZeRO-3, so we set the limit to 140 MB. First we try
-// DDP:
+// ZeRO-3 needs 133.3 MB on each device, so we set the limit to 140 MB. First we try DDP:
 //
 // recorded:ddp
 //
@@ -196,8 +193,7 @@
 // parameter differs in any bit. So four devices have run a training that fits on none of them
 // alone.
 //
-// With more devices, the units stay as large. If you need less temporary memory, choose smaller
-// units.
+// If you need less temporary memory, choose smaller units.
 //
 // ## Recomputation
 //
@@ -303,7 +299,6 @@
 //   sends 1.5 times as many.
 // - All stages compute the same bits as DDP if the gradients are added in the same order and the
 //   optimizer works element by element.
-// - How much temporary memory a device needs depends on the largest neighbouring units.
 // - Recomputation keeps only the input of each block. It adds a third to the computation.
 // - Training can continue from a sharded checkpoint on any number of devices.
 //
