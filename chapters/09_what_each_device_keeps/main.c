@@ -97,7 +97,7 @@
 // reduce_gradients(u)   communication queue   wait until the gradients are complete
 //                                             reduce_scatter(sums, grads, received, k)
 // finish_reducing(u)    compute queue         wait until the sums are complete
-//                                             free received[i] and grads[i]
+//                                             free received[i] and grads[i], in order
 // ```
 //
 // The host calls `finish_reducing()` early. At that moment, the reduce-scatter may not even have
@@ -162,7 +162,8 @@
 // highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
-// memory. So three neighbouring units decide, and not the largest one, 4.1.
+// memory. So three neighbouring units decide, not the largest one (4.1) alone. If you need less,
+// choose smaller units.
 // <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
 // <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
@@ -189,11 +190,8 @@
 //
 // behind/tables.c:print_losses
 //
-// ZeRO-3 trains. All its losses are equal to DDP's without a limit, and after five steps, no
-// parameter differs in any bit. So four devices have run a training that fits on none of them
-// alone.
-//
-// If you need less temporary memory, choose smaller units.
+// All losses of ZeRO-3 are equal to DDP's without a limit, and after five steps, no parameter
+// differs in any bit. So four devices have run a training that fits on none of them alone.
 //
 // ## Recomputation
 //
@@ -251,11 +249,11 @@
 // On NVLink, all stages take about the same time, because the links are fast. Recomputation takes a
 // third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as
 // many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer. ZeRO-1 exchanges all of
-// them after the backward pass, and ZeRO-2 gathers after the update.
+// them after the backward pass, and ZeRO-2 gathers the parameters after the update.
 //
-// On Ethernet, recomputation adds little to DDP and ZeRO-3. They hide exchanges, so the device
-// would wait anyway. ZeRO-1 hides none, so its step takes 7.4 ms longer, as on NVLink. ZeRO-2 is in
-// between.
+// On Ethernet, recomputation adds little to DDP and ZeRO-3. Exchanges run meanwhile, and without it
+// the device would wait longer. ZeRO-1 hides none of them, so its step takes 7.4 ms longer, as on
+// NVLink. ZeRO-2 is in between.
 //
 // If a training fits with DDP, use DDP. If the moments are too large, use ZeRO-1, which sends the
 // same bytes. If the gradients are also too large, use ZeRO-2. If the parameters are also too
@@ -264,7 +262,7 @@
 //
 // ## How many devices?
 //
-// Here is what each of these eight devices needs memory for:
+// Here is what these eight devices need memory for:
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
@@ -272,13 +270,13 @@
 // activations. The bars become shorter from DDP to ZeRO-3, and recomputation makes the activations
 // smaller. A dashed line is at 440 MB.")
 //
-// Most of each bar is activations, which ZeRO does not divide. ZeRO-3 needs only 19.7 MB less than
-// ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the dashed line), only
-// ZeRO-3 fits without recomputation. With recomputation, all stages fit. On Ethernet, DDP with
-// recomputation is then faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// Activations are the largest part of each bar, and ZeRO does not divide them. ZeRO-3 needs only
+// 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
+// dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
+// Ethernet, DDP with recomputation is then faster than ZeRO-3 without it (78.8 and 112.3 ms).
 //
-// A transformer has many equal blocks. Suppose that its N parameters are in 32 units of the same
-// size, and leave out the activations. With ZeRO-3, each of k devices then needs
+// Suppose that a transformer has N parameters in 32 equal units, and leave out its activations.
+// With ZeRO-3, each of k devices then needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //

@@ -25,7 +25,7 @@ typedef struct Unit {
     int tape_begin;              // tape_length() before its forward pass in this step
 } Unit;
 
-// What a device keeps of one flat array of parameters, and what it holds temporarily.
+// What a device keeps of one flat array, and what it holds temporarily.
 typedef struct Shard {
     Tensor *own; // the parameters that the device updates; own->grad: their gradients
     // Each is NULL while the device does not have it. With DDP, chapter 6 has all three.
