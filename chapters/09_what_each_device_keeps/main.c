@@ -251,7 +251,7 @@
 // many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer. ZeRO-1 exchanges all of
 // them after the backward pass, and ZeRO-2 gathers the parameters after the update.
 //
-// On Ethernet, recomputation adds little to DDP and ZeRO-3. Exchanges run meanwhile, and without it
+// On Ethernet, recomputation adds little to DDP and ZeRO-3. Exchanges run meanwhile, and otherwise
 // the device would wait longer. ZeRO-1 hides none of them, so its step takes 7.4 ms longer, as on
 // NVLink. ZeRO-2 is in between.
 //
