@@ -26,10 +26,14 @@ ZeRO-1 | 44.7 44.7 22.4 33.5 * * 67.1 0
 ZeRO-2 | 44.7 11.2 22.4 47.7 * * 67.1 0
 ZeRO-3 | 11.2 11.2 22.4 67.2 * * 100.6 0
 with recomputation | 32.3 144.2 0
-4 devices | * * 0
-3 devices | * * 10000000..12000000
-DDP | 78.2 553.4 407.3 22..24 29..32 74..80 76..82
-ZeRO-3 | 117.3 427.3 284.3 22..24 29..32 108..117 111..119
+4 devices | 0 * 0
+3 devices | 0 * 10000000..12000000
+1 device | 0 * 10000000..12000000
+DDP | 78.2 553.4 22..24 74..80
+ZeRO-3 | 117.3 427.3 22..24 108..117
+DDP, recomputation | 78.2 407.3 29..32 76..82
+ZeRO-1, recomputation | 78.2 332.1 29..32 94..100
+ZeRO-3, recomputation | 117.3 284.3 29..32 111..119
 ROWS
 figures log '/^ *[1-5] +[0-9.]+ +[0-9.]+ / { n++; if ($2 != $3) print "step", $1, $2, $3 } END { if (n != 5) print n, "steps" }'
 verdict "memory, bytes, times; losses and parameters have DDP's bits"

@@ -11,7 +11,7 @@ static size_t floats_of(const Zero *z, int u) {
     return u >= 0 && u < z->num_units ? z->units[u].floats : 0;
 }
 
-// The gradients of unit u on their way: all of them, and other devices' part i.
+// What device i receives when unit u is reduced: the other devices' gradients of part i.
 static size_t received_by(const Zero *z, int u, int i) {
     return u < z->num_units ? (size_t)(z->k - 1) * (size_t)own_part(z, u, i).count : 0;
 }
@@ -28,7 +28,7 @@ static size_t received_by_ddp(const Ddp *ddp, int i) {
 
 // ## Memory
 
-// The most that passes through device i at a time, at unit u.
+// The most temporary memory on device i at unit u.
 static size_t temporary_at(const Zero *z, int u, int i) {
     size_t unit = floats_of(z, u), received = received_by(z, u, i);
     size_t reducing = floats_of(z, u + 1) + received_by(z, u + 1, i);

@@ -4,25 +4,22 @@
 
 // ## Where the memory goes
 //
-// Eight GPUs with 12 GB each have 96 GB together. So why does PyTorch run out of memory at 12 GB?
-// Because with DDP (chapter 6), every GPU holds a complete copy of everything.
+// Eight GPUs with 12 GB each have 96 GB in total. So why does PyTorch run out of memory at 12 GB?
+// With DDP (chapter 6), every GPU holds a complete copy of everything.
 //
 // Four things need memory. For each *parameter*, a device holds its value and its *gradient*, 4
 // bytes each. The optimizer Adam adds two *moments*, which are moving averages of the gradient and
 // of its square, 8 bytes together. The *activations* are what the backward pass still needs from
-// the forward pass. Their size depends on the number of images, and not on the number of
-// parameters. Here one device trains ResNet-18 with Adam, with 4 images in each minibatch. The
-// program counts all memory that it allocates on the device:
+// the forward pass. They grow with the number of images, and with the depth and width of the
+// network. Here one device trains ResNet-18 with Adam, with 4 images in each minibatch. The program
+// counts all memory that it allocates on the device:
 //
 // behind/tables.c:print_one_device
 //
-// Parameters, gradients and moments take 16 bytes per parameter, no matter how small the minibatch
-// is. The activations of 4 images of 28 x 28 pixels take little memory. (Their size here is rounded
-// up, because small tensors share pieces of 16 MiB.)
-//
-// With DDP, the 16 bytes stay the same on each of k devices, and all of them compute the same
-// update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three
-// stages [@rajbhandari2020]:
+// Parameters, gradients and moments take 16 bytes per parameter, however small the minibatch is.
+// With DDP, each of k devices still needs all 16 bytes, and all devices compute the same update
+// from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three stages
+// [@rajbhandari2020]:
 //
 // ```
 //          device 0              device 1              device 2              device 3
@@ -33,21 +30,17 @@
 // ZeRO-3   #... #... ##......    .#.. .#.. ..##....    ..#. ..#. ....##..    ...# ...# ......##
 // ```
 //
-// P are the parameters, G the gradients and M the moments. Each `#` is one byte per parameter that
-// the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
-// gradients have only 16 bits, and Adam adds a float32 copy of the parameters to the moments
-// [@rajbhandari2020].
-//
-// The new edition of *Dive into Deep Learning* shows ZeRO-3 as code that is not executed [@d2lneu].
-// Here we run it and measure its benefit, because we can limit the memory of a device.
+// P stands for parameters, G for gradients and M for moments. Each `#` is one byte per parameter
+// that the device keeps. In mixed precision, the 16 bytes are $2 + 2 + 12$, because parameters and
+// gradients have 16 bits, and Adam also keeps a float32 copy of the parameters.
 //
 // ## ZeRO-1: keep a part of the moments
 //
 // An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
 // device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
-// With DDP, each device then updates all parameters. But after the first half, device i has all
-// that it needs to update part i. ZeRO-1 does this, and then gathers the new parameters instead of
-// the gradients:
+// With DDP, each device then updates all parameters. But after the first half, device i already has
+// everything it needs to update part i. So ZeRO-1 updates at this point, and then gathers the new
+// parameters instead of the gradients:
 //
 // ```
 // DDP      reduce-scatter gradients    all-gather gradients    update all parameters
@@ -56,8 +49,8 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
-// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
-// parts in its `Shard`:
+// In the program, the parameters are one flat array, and so are the gradients. The `Shard` of
+// device 1 contains these parts:
 //
 // ```
 // full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
@@ -73,299 +66,263 @@
 // zero1.c:zero1_step
 //
 // DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
-// compute the same bits, if DDP uses the sharded allreduce. Then both add up the gradients in the
-// order of the devices, and Adam gets the same sums, on one device or on all of them.
+// compute the same bits. Here DDP uses chapter 2's sharded allreduce, which also adds in the order
+// of the devices.
 //
 // main.c:ask_about_moments
 //
 // behind/tables.c:print_zero1
 //
-// The table shows device 0 of four, which train with 16 images per minibatch. *Temporary* memory is
-// used only during a part of the step. In both rows it holds the gradients that arrive from the
-// other devices, which are 3/4 of all gradients. (DDP's buckets arrive one after another, but our
-// program frees none of them before the step ends.) *All* is the most memory that was allocated at
-// any time, and *sent* is what the device sends in each step. *Differ* is the number of parameters,
-// out of 11 million, that are not equal to DDP's in every bit after five steps.
+// The table shows device 0 of four, with 16 images per minibatch. With ZeRO-1, it keeps $44.7 +
+// 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used only
+// during a part of the step. Here it holds the gradients that arrive from other devices, and our
+// DDP frees none of them before the step ends. *All* is the peak of the allocated memory, and
+// *sent* is what the device sends in each step. *Differ* says how many of the 11 million parameters
+// differ from DDP's in any bit after five steps.
 //
 // ## ZeRO-2: keep a part of the gradients
 //
 // After the reduce-scatter, device i needs only part i of the gradients. But the backward pass
-// computes all of them. To never hold them all at once, ZeRO-2 divides the network into *units*.
+// computes all of them. To avoid holding them all at once, ZeRO-2 divides the network into *units*.
 // ResNet-18 has eleven: a convolution, a batch norm, eight residual blocks and a linear layer. Each
-// unit has its own flat arrays and shards. The units replace the buckets of chapter 6.
+// unit has its own flat arrays and shards. Units replace the buckets of chapter 6.
 //
 // zero2.c:zero2_backward
 //
-// `allocate_gradients()` allocates memory for the gradients of unit u, and fills it with zeros.
-// `backward_until()` goes back to where the forward pass of unit u began. Then the gradients of
-// unit u are reduced. If nothing else ran at the same time, this would be enough:
+// `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
+// goes back to where the forward pass of unit u began. Then two functions reduce the gradients,
+// while the compute queues continue with the next unit:
 //
 // ```
-// allocate received[i] on each device i
-// reduce_scatter(sums, grads, received, k)
-// free received[i] and grads[i]
+// reduce_gradients(u)   communication queue   wait until the gradients are complete
+//                                             reduce_scatter(sums, grads, received, k)
+// finish_reducing(u)    compute queue         wait until the sums are complete
+//                                             free received[i] and grads[i], in order
 // ```
 //
-// But meanwhile, the compute queues should continue with the next unit. So the last line becomes a
-// second function, and the others become this one:
+// The host calls `finish_reducing()` early. At that moment, the reduce-scatter may not even have
+// begun. If the memory were free at once, the next unit could get it and fill it with zeros, and
+// the sums would be wrong. So it is freed *in order*. It becomes free when the compute queue comes
+// to this point, after its wait. (CUDA has `cudaFreeAsync()` for this.)
 //
-// zero2.c:reduce_gradients
-//
-// Between `begin_exchange()` and `end_exchange()`, everything is enqueued in the communication
-// queues (chapter 6). Before, `queue_wait()` makes these queues wait until the gradients are
-// complete. Afterwards, `queue_record()` notes the point in the queue where the sums are complete.
-// One unit later, the compute queues wait for this point:
-//
-// zero2.c:finish_reducing
-//
-// The host calls this function early. At that moment, the reduce-scatter may not even have begun.
-// If the memory were free at once, the next unit could get it and fill it with zeros, and the sums
-// would be wrong. So it is freed *in order*, which means when the compute queue comes to this
-// point. Here that is after the wait. (CUDA has `cudaFreeAsync()` for this.)
-//
-// After the update, each device has new values for its part of each unit, and gathers the others,
-// as in ZeRO-1.
+// After the update, the new parameters are gathered, as in ZeRO-1.
 //
 // behind/tables.c:print_zero2
 //
-// A device now keeps a quarter of the gradients. But it needs more temporary memory: all gradients
-// of the unit that is going backward, all gradients of the unit that is being reduced, and what
-// arrives from other devices. At the peak, the second-last residual block is going backward, with
-// 14.69 MB of gradients. The last one is being reduced. With its two convolutions of $512 \cdot 512
-// \cdot 9$ parameters, it has 18.89 MB, and another 3/4 of this, 14.16 MB, arrives. Together these
-// are 47.7 MB.
-// <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
-// <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
+// A device now keeps a quarter of the gradients, but needs more temporary memory. While one unit
+// goes backward, all gradients of its neighbour are being reduced.
 //
 // ## ZeRO-3: keep a part of the parameters
 //
-// ZeRO-3 is also called *fully sharded data parallel* (FSDP), and in PyTorch, `fully_shard`. Now a
-// device keeps 1/k of the parameters of each unit. It cannot compute with a part of them. So before
-// a unit computes, all devices gather its parameters. PyTorch calls this `unshard()`:
+// ZeRO-3 is also called *fully sharded data parallel* (FSDP). PyTorch's function for it is
+// `fully_shard`. Now a device keeps 1/k of the parameters of each unit. So before a unit computes,
+// all devices gather its parameters. PyTorch calls this `unshard()`:
 //
 // zero3.c:unshard
 //
-// Another unit may have freed the same memory in order, and its kernels may still be using it. So
-// the communication queue waits for the compute queue before it writes there. `point_to()` sets the
-// addresses of the network's parameters, which are slices of `full`. As soon as the unit has
-// computed, the memory is freed, in order:
-//
-// zero3.c:reshard
+// Everything between `begin_exchange()` and `end_exchange()` is enqueued in the communication
+// queues (chapter 6). Before, these queues wait for the compute queues (question 5 asks why).
+// Afterwards, `queue_record()` notes the point where the parameters are complete, and
+// `wait_for_parameters()` makes the compute queue wait for it. When the unit has computed,
+// `reshard()` frees this memory, in order.
 //
 // The forward pass gathers each unit just before it computes, and frees it just after:
 //
 // zero3.c:zero3_forward
 //
-// When unit u computes, unit u + 1 is already on its way. This is called *prefetching*. So two
-// units are gathered at a time, and no more. The backward pass needs the parameters again, to
-// compute the gradients of each unit's input. So each unit is gathered a second time:
+// While unit u computes, unit u + 1 is already being gathered. This is called *prefetching*. At
+// most two units are in memory at a time. The backward pass needs the parameters again, to compute
+// the gradient of each unit's input. So each unit is gathered a second time:
 //
 // zero3.c:zero3_backward
 //
-// The new values of the parameters are not gathered after the update. The next forward pass gathers
+// The updated parameters are not gathered after the update, because the next forward pass gathers
 // them.
 //
 // main.c:ask_about_bytes
 //
 // behind/tables.c:print_zero3
 //
-// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs three halves: two
-// all-gathers and one reduce-scatter.
+// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs two all-gathers and one
+// reduce-scatter. So it sends 1.5 times as many bytes.
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
-// parameters and gradients, and the prefetched parameters of unit u - 1. It also holds the
-// gradients of unit u + 1, which are being reduced, and what arrives for them from the other
-// devices. If unit u has $n_u$ parameters, these are
+// parameters and gradients, and the prefetched parameters of unit u - 1. Unit u + 1 is being
+// reduced, so its gradients and what arrives for them take memory, too. If unit u has $n_u$
+// parameters, these are
 //
 // $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
 //
-// bytes. The program checks every count against such a formula (`formulas.c`). Here is what device
-// 0 holds while each unit computes:
+// bytes. Here is what device 0 holds while each unit computes:
 //
 // ![What device 0 of four holds in a step of ZeRO-3, without
 // activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
 // then backward: what is kept, gathered parameters, gradients that are not yet reduced, and what
 // was received. The bars are low for the first units and highest for the last residual blocks. The
-// highest bar is that of block 4.0, going backward.")
+// highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
-// memory. The largest unit is its neighbour, 4.1. So it is not one unit that decides, but three
-// neighbours.
+// memory. So three neighbouring units decide, not the largest one (4.1) alone. If you need less,
+// choose smaller units.
+// <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
+// <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
 // A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
-// lane, forward and backward kernels follow each other. In the communication lane, there is an
-// exchange for each unit, twice as many in the backward pass, and most of them while the compute
-// lane computes.")
+// lane, forward and backward kernels follow each other. The communication lane shows one exchange
+// per unit in the forward pass and two in the backward pass, most of them while the compute lane is
+// busy.")
 //
-// In the forward pass, the communication queue gathers one unit after another, while the compute
-// queue is busy. In the backward pass it also reduces gradients. When this pass begins, the compute
-// queue waits twice: first for the last unit, `fc`, which was freed a moment ago, and then for
-// block 4.1. This is the largest unit, and `fc` computes too little to hide its exchange. At the
-// end, the update waits for the last sums.
+// When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
+// `fc`, which was freed a moment ago. Then it waits for block 4.1, the largest unit, because `fc`
+// computes too briefly to hide its exchange.
 //
 // ## It fits
 //
-// How much memory does each of the four devices need for ZeRO-3? It keeps $16/4 = 4$ bytes per
-// parameter, or 44.7 MB. The temporary memory takes 67.2 MB, and the activations
-// take 21.4 MB. This makes 133.3 MB, so we set the limit to 140 MB. First we try DDP:
+// ZeRO-3 needs 133.3 MB on each device, so we set the limit to 140 MB. First we try DDP:
 //
 // recorded:ddp
 //
-// The *tensors* are the first moment and the running statistics of batch norm. The second moment
-// does not fit. So DDP ends before its first step, and neither smaller minibatches nor more devices
-// would change that. ZeRO-3 has the same limit:
+// The *tensors* are the first moment and batch norm's running statistics. The second moment does
+// not fit. So DDP fails before its first step, and neither smaller minibatches nor more devices
+// would change that. We give ZeRO-3 the same limit:
 //
 // behind/tables.c:print_losses
 //
-// ZeRO-3 trains. All its losses are equal to DDP's without a limit, and after five steps, no
-// parameter differs in any bit. So four devices have trained a network that does not fit on any of
-// them alone.
-//
-// More devices make the kept parts smaller, but not the units. If you need less temporary memory,
-// choose smaller units. In a network with many equal blocks, such as a transformer, each block is a
-// small part of the network, and so is the temporary memory.
+// All losses of ZeRO-3 are equal to DDP's without a limit, and after five steps, no parameter
+// differs in any bit. So four devices have run a training that fits on none of them alone.
 //
 // ## Recomputation
 //
 // ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
-// keeps only the input of each block of the network, and the backward pass computes the block again
-// from it [@chen2016]. Here the blocks are the units of ZeRO-2.
+// keeps only the input of each block of the network. From it, the backward pass computes the block
+// again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
 //
-// recompute.c:recompute_block
-//
-// The forward pass of a block runs without a tape. `keep_output()` copies its output, which is the
-// input of the next block, and `arena_go_back()` gives up all other activations. Only one entry
-// goes on the tape. Its backward pass computes the block again, now with a tape, and goes back
-// through it:
+// ```
+// forward pass    compute the block without a tape
+//                 keep its output, the next block's input, and give up all other activations
+//                 add one entry to the tape
+// backward pass   at this entry, compute the block again, with a tape, and go back through it
+// ```
 //
 // recompute.c:recompute_backward
 //
 // The second pass computes the same numbers, so all gradients have the same bits. But it must not
-// update batch norm's running statistics again. In these averages, the newest minibatch has the
-// weight 0.1. If both passes updated them, it would have the weight $0.1 + 0.9 \cdot 0.1 = 0.19$.
-// No loss in training would show this mistake, because only evaluation uses the running statistics.
+// update batch norm's running statistics a second time. In these averages, the newest minibatch has
+// a weight of 0.1. If both passes updated them, its weight would be $0.1 + 0.9 \cdot 0.1 = 0.19$.
+// The training loss would not show this mistake, because only evaluation uses the running
+// statistics.
 //
 // behind/tables.c:print_recomputed
 //
-// Both rows train with ZeRO-3 for two steps. The second one needs less memory, and its parameters
-// are equal in every bit. The price is time: a backward pass takes about twice as long as a forward
-// pass, so a second forward pass means a third more computation.
+// Both rows train with ZeRO-3 for two steps. The 32.3 MB that remain are the inputs of all blocks,
+// gradients, and a piece of 16 MiB for the block that is computed again. The price is time. A
+// backward pass takes about twice as long as a forward pass, so a second forward pass means a third
+// more computation.
 //
 // ## On another number of devices
 //
 // A long training has to continue after it was stopped, from a *checkpoint*. With ZeRO, each device
-// writes its own parts to a file, and together the files are a *sharded checkpoint*:
-//
-// ```
-// device-0.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
-// device-1.safetensors   unit0.parameters   unit0.exp_avg   unit0.exp_avg_sq   unit1.parameters ..
-// ```
-//
-// (`exp_avg` and `exp_avg_sq` are PyTorch's names of the moments.) Each file also holds the running
-// statistics of its device, the numbers of devices and steps, the sizes of the units, and a
-// checksum of each file. This is enough to put the parts together and to divide them among any
-// number of devices. But first, the program checks all files. If one is missing, damaged or from
-// another checkpoint, it names this file and stops, and nothing is changed.
+// writes its own parts to a file, and together the files are a *sharded checkpoint*. They also say
+// which parts they hold, so the program can divide these among any number of devices. First it
+// checks all files, and names one that is missing, damaged or from another checkpoint.
 //
 // behind/tables.c:print_resumed
 //
 // Here a training on four devices was stopped after three steps, and continued with the devices in
-// the first column. With four, no parameter differs from the training that did not stop. With
-// another number, it begins with the same bits. But then batch norm has more or fewer images on
-// each device, and the sums have other terms.
+// the first column. Right after loading, no parameter differs from what was saved. With four
+// devices, the last step has the same bits as without the stop. With another number, batch norm has
+// more or fewer images on each device, and the sums have other terms. Each device then begins with
+// device 0's running statistics, and the others are dropped.
 //
 // ## When would you use which?
 //
-// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, they
-// are in one host and connected by NVLink. In `cluster-10gbe`, each is in a different host, and 10
-// Gb/s Ethernet connects the hosts.
+// The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, all
+// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host,
+// connected by 10 Gb/s Ethernet.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// Each column *again* repeats the one before it with recomputation. On Ethernet, ZeRO-3 takes
-// longer, because it sends 1.5 times as many bytes. ZeRO-1 exchanges only after the backward pass
-// here, so it hides nothing. On NVLink, most exchanges run while the device computes, so all stages
-// take about the same time, and recomputation takes a third longer. On Ethernet it adds little,
-// because the device would wait anyway.
+// On NVLink, all stages take about the same time, because the links are fast. Recomputation takes a
+// third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as
+// many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer. ZeRO-1 exchanges all of
+// them after the backward pass, and ZeRO-2 gathers the parameters after the update.
 //
-// If a training fits with DDP, use DDP, which is the simplest. If it does not fit because of the
-// parameters, gradients and moments, use ZeRO-3 over fast links, and ZeRO-2 over slow ones. If it
-// does not fit because of the activations, use recomputation or smaller minibatches, since ZeRO
-// does not divide activations. If all of these are too large, as in large language models, use
-// ZeRO-3 and recomputation together.
+// On Ethernet, recomputation adds little to DDP and ZeRO-3. Exchanges run meanwhile, and otherwise
+// the device would wait longer. ZeRO-1 hides none of them, so its step takes 7.4 ms longer, as on
+// NVLink. ZeRO-2 is in between.
+//
+// If a training fits with DDP, use DDP. If the moments are too large, use ZeRO-1, which sends the
+// same bytes. If the gradients are also too large, use ZeRO-2. If the parameters are also too
+// large, use ZeRO-3, which takes up to 1.5 times as long over slow links. In each stage, use
+// recomputation if the activations are too large.
 //
 // ## How many devices?
 //
-// The picture shows what each of these eight devices needs memory for:
+// Here is what these eight devices need memory for:
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
 // with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
-// activations. From DDP to ZeRO-3 the bars become shorter, and with recomputation the part of the
-// activations is smaller. A dashed line is at 440 MB.")
+// activations. The bars become shorter from DDP to ZeRO-3, and recomputation makes the activations
+// smaller. A dashed line is at 440 MB.")
 //
-// On the web page, you can also choose a transformer below the picture. For this network, the
-// program counts nothing and models no time. It uses arithmetic only, and assumes that the N
-// parameters are in 32 equal blocks, each of which is a unit. Then, with ZeRO-3, each of k devices
-// needs
+// Activations are the largest part of each bar, and ZeRO does not divide them. ZeRO-3 needs only
+// 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
+// dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
+// Ethernet, DDP with recomputation is then faster than ZeRO-3 without it (78.8 and 112.3 ms).
+//
+// Suppose that a transformer has N parameters in 32 equal units, and leave out its activations.
+// With ZeRO-3, each of k devices then needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
-// bytes. The first term is what the device keeps, and the second one is its temporary memory. The
-// activations are left out. How many GPUs of 80 GB does a transformer of 7 billion parameters need?
-// One GPU would have to keep 112 GB. Two GPUs keep 56 GB each and need 3.9 GB of temporary memory,
-// together 59.9 GB. So two GPUs are enough, if the activations fit in what remains.
+// bytes. The first term is what the device keeps, and the second one is its temporary memory. How
+// many GPUs of 80 GB does a transformer of 7 billion parameters need? One would have to keep 112
+// GB. Two keep 56 GB each and need 3.9 GB of temporary memory, together 59.9 GB. So two are enough,
+// if the activations fit as well.
 // <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
 // <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
-//
+
 // ## Summary
 //
-// - Training with Adam takes 16 bytes per parameter in float32, plus activations. DDP keeps all of
-//   this on every device.
-// - ZeRO-1 updates between the two halves of an allreduce. It keeps 1/k of the moments and sends
-//   the same bytes as DDP.
-// - ZeRO-2 also keeps 1/k of the gradients. It reduces one unit after another, during the backward
-//   pass.
-// - ZeRO-3 (FSDP) also keeps 1/k of the parameters. It gathers each unit just before it computes,
-//   frees it just after, and does so twice in each step. It sends 1.5 times the bytes.
-// - All stages compute the same bits as DDP, if the sums are added in the same order and the
-//   optimizer works element by element. Large neighbouring units decide how much temporary memory a
-//   device needs.
-// - Recomputation keeps only the input of each block. It takes a third more computation, and the
-//   bits stay the same.
-// - A sharded checkpoint has a file for each device, and continues on any number of devices.
+// - Training with Adam takes 16 bytes per parameter, plus activations. DDP keeps all of this on
+//   every device.
+// - ZeRO-1 keeps 1/k of the moments, ZeRO-2 also keeps 1/k of the gradients, and ZeRO-3 (FSDP) also
+//   keeps 1/k of the parameters.
+// - ZeRO-1 and ZeRO-2 send the same bytes as DDP. ZeRO-3 gathers each unit twice in each step, and
+//   sends 1.5 times as many.
+// - All stages compute the same bits as DDP if the gradients are added in the same order and the
+//   optimizer works element by element.
+// - Recomputation keeps only the input of each block. It adds a third to the computation.
+// - Training can continue from a sharded checkpoint on any number of devices.
 //
 // ## Questions
 //
 // 1. ZeRO-1 updates each part of the parameters on a different device. Why is the result the same?
-//    Which property of an optimizer does this need?
+//    Which property must the optimizer have?
 // 2. PyTorch's `ZeroRedundancyOptimizer` works on top of DDP. After DDP's allreduce, each rank
-//    updates its part of the parameters and broadcasts it. How many times as many bytes as our
-//    `zero1_step()` does this move?
+//    updates its part of the parameters and broadcasts it. Compared with our `zero1_step()`, how
+//    many times as many bytes does this move?
 // 3. Which columns of the tables become smaller if you use 64 devices instead of 4? Can ZeRO-3 then
 //    train ResNet-18 with a limit of 60 MB?
-// 4. What would happen to memory and bytes if ZeRO-3 did not free a unit between its forward and
-//    its backward pass? (This is PyTorch's `reshard_after_forward=False`.)
+// 4. How would memory and bytes change if ZeRO-3 did not free a unit between its forward and
+//    backward passes? (This is PyTorch's `reshard_after_forward=False`.)
 // 5. In `unshard()`, what could go wrong if the communication queue did not wait for the compute
 //    queue?
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?
-// 7. A block contains dropout, which sets random activations to zero. What must recomputation do so
-//    that the bits stay the same?
+// 7. A block contains dropout, which sets random activations to zero. What must recomputation do to
+//    keep the bits the same?
 
 // ## Exercises
 //
-// Each has a folder in `exercises/`, with a check (`make exercise-09-1`).
-//
-// 1. Write a step of ZeRO-1 that limits the norm of the gradient. A device has only a part of the
-//    sums. What do the devices have to exchange, and when?
-// 2. Find three mistakes in a small FSDP by comparing numbers. On how many devices does each of
-//    them show, and from which step on?
+// `make exercise-09-1` (a step of ZeRO-1 with a limit for the gradient) and `make exercise-09-2`
+// (three mistakes in an FSDP) check your part.
 
 // ## The program
 
@@ -380,13 +337,14 @@ static Prediction ask_about_moments(int k) {
 }
 
 static Prediction ask_about_bytes(void) {
-    return predict_first("How many times as many bytes as in a step of DDP does a device send in a "
-                         "step of ZeRO-3?");
+    return predict_first("Compared with a step of DDP, how many times as many bytes does a device "
+                         "send in a step of ZeRO-3?");
 }
 
 static Prediction ask_about_time(void) {
-    return predict_first("Eight hosts with one A100 each are connected by 10 Gb/s Ethernet. How "
-                         "many times as long as a step of DDP is a step of ZeRO-3?");
+    return predict_first("Eight hosts with one A100 each are connected by 10 Gb/s Ethernet. "
+                         "Compared with a step of DDP, how many times as long does a step of "
+                         "ZeRO-3 take?");
 }
 
 static double kept(const ZeroMemory *m) {
@@ -442,7 +400,7 @@ static void resume_on_others(int k, Dataset *data, int batch_size, uint64_t seed
         resumed[i] = train_stage(&plan, data, batch_size, seed);
     }
     zero_remove(prefix, k);
-    print_resumed(&runs[ZERO_3], resumed, TIMES);
+    print_resumed(&runs[ZERO_3], &stopped, resumed, TIMES);
     for (int i = 0; i < TIMES; i++) zero_run_free(&resumed[i]);
     zero_run_free(&stopped);
 }
@@ -485,7 +443,7 @@ int main(int argc, char *argv[]) {
          .help = "keep only the input of each block, with --stage"},
         {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
          .help = "with --stage, write F-0.safetensors for device 0, and so on", .otherwise = "no"},
-        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, go on from these files",
+        {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, continue from these files",
          .otherwise = "no"},
         {"memory-of", FLAG_CHOICE, &network, "N",
          .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},

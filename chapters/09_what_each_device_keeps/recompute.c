@@ -39,7 +39,7 @@ static void recompute_backward(Node *const nodes[], int k) {
         before[i] = arena_position(nodes[i]->out->device);
         Y[i] = detached(nodes[i]->in[0]);
     }
-    track_running_stats(block, false); // this minibatch is in them already
+    track_running_stats(block, false); // they already include this minibatch
     forward_block(block, Y, k);
     track_running_stats(block, true);
     backward_inside(nodes, Y, k, begin);
@@ -48,7 +48,7 @@ static void recompute_backward(Node *const nodes[], int k) {
 
 // ## Forward: without a tape
 
-// A copy of the output in memory that is lent, so that all other activations can be given up.
+// A copy of the output in lent memory, so that all other activations can be discarded.
 static Tensor *keep_output(const Tensor *Y) {
     Tensor *kept = arena_header(Y->device, Y->ndim, Y->shape);
     kept->data = arena_lend(Y->device, tensor_bytes(Y));

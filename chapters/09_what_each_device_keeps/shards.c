@@ -61,7 +61,7 @@ static Tensor *slice(const Tensor *flat, Range part) {
     return tensor_slice(flat, (size_t)part.first, 1, (int[]){(int)part.count});
 }
 
-// The device's own part of a unit: memory of its own, or a part of memory that is there anyway.
+// The device's own part of a unit: in separate memory, or a slice of memory that exists anyway.
 static void make_shard(Zero *z, int u, int i) {
     Shard *s = &z->shards[u][i];
     Range part = own_part(z, u, i);
@@ -80,7 +80,7 @@ static void make_shard(Zero *z, int u, int i) {
         s->full_grad ? slice(s->full_grad, part) : floats_on(device, own, MEMORY_GRADIENTS);
 }
 
-// Copies what is in both: the parameter's initial values, and `floats` of the unit from `first` on.
+// Copies the initial values of p that are among the `floats` numbers from `first` on.
 static void copy_start(const Parameter *p, size_t first, size_t floats, Tensor *to) {
     size_t begin = p->first > first ? p->first : first;
     size_t end = p->first + numel(p->start), last = first + floats;

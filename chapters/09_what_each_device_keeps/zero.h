@@ -1,6 +1,6 @@
-// zero.h: training with Adam on k devices, each of which keeps all of the training's state or a
-// part of it. Sources: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
-// Parameter Models", SC 2020; PyTorch's `fully_shard` (torch/distributed/fsdp).
+// zero.h: training with Adam on k devices. Each keeps all of the training state or a part of it.
+// Sources: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models", SC 2020; PyTorch's `fully_shard` (torch/distributed/fsdp).
 #ifndef ZERO_H
 #define ZERO_H
 
@@ -13,11 +13,10 @@
 typedef enum Stage { STAGE_DDP, ZERO_1, ZERO_2, ZERO_3, NUM_STAGES } Stage;
 extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
 
-// Neighbouring modules whose parameters are gathered together, and whose gradients are reduced
-// together. Its parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
-// residual block and each layer outside of the blocks that has parameters is a unit, together with
-// the layers without parameters that follow it.
-// With DDP and ZeRO-1, the whole network is one unit.
+// Neighbouring modules whose parameters are gathered together and whose gradients are reduced
+// together. The parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
+// residual block is a unit, and so is each layer with parameters outside the blocks. Layers without
+// parameters belong to the unit before them. With DDP and ZeRO-1, the whole network is one unit.
 typedef struct Unit {
     NetPart *parts; // num_parts modules
     int num_parts;
@@ -26,15 +25,15 @@ typedef struct Unit {
     int tape_begin;              // tape_length() before its forward pass in this step
 } Unit;
 
-// What a device keeps and borrows of one flat array of parameters.
+// What a device keeps of one flat array, and what it holds temporarily.
 typedef struct Shard {
-    Tensor *own; // the parameters that the device updates: own_part(). own->grad: their gradients
-    // NULL while the device does not have them (and with DDP, where chapter 6 has them):
+    Tensor *own; // the parameters that the device updates; own->grad: their gradients
+    // Each is NULL while the device does not have it. With DDP, chapter 6 has all three.
     Tensor *full;      // the whole array
     Tensor *full_grad; // the gradients of all of it
     Tensor *received;  // the other devices' gradients of the own part
     Event gathered;    // `full` is complete
-    Event reduced;     // own->grad is complete, and other devices have read full_grad
+    Event reduced;     // own->grad is complete, and full_grad is not needed any more
 } Shard;
 
 typedef struct Zero {
@@ -53,12 +52,13 @@ typedef struct Zero {
 
 // Places the network, which must be initialize()d, on the k devices: each gets its part of the
 // initial values, and zeros as moments. The network must outlive the Zero and must not be on any
-// device yet. die()s if a unit has fewer parameters than there are devices. For zero_free(), after
-// which the network has no parameters on the devices: zero_read() them before.
+// device yet. die()s if a unit has fewer parameters than there are devices. Free it with
+// zero_free(). After that, the network has no parameters on the devices, so call zero_read()
+// before.
 Zero *zero_new(Module *net, Device *const devices[], int k, Stage stage, AdamOptions options);
 void zero_free(Zero *z);
 
-// A step: forward, loss, backward, update. X_shards[i] and y_shards[i] are on device i, whose
+// A step: forward, loss, backward, update. X_shards[i] and y_shards[i] are on device i, for which
 // begin_step() was called. batch_size is the number of rows on all devices. losses[i] is the summed
 // loss of device i. Enqueued, not waited for. die()s if a unit is still gathered at the end.
 //
@@ -66,8 +66,7 @@ void zero_free(Zero *z);
 void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
                int batch_size, Tensor *losses[]);
 
-// Copies all parameters, put together from the devices' parts, in the order of FlatParameters.
-// Waits.
+// Puts all parameters together from the devices' parts, in the order of FlatParameters. Waits.
 void zero_read(const Zero *z, float *values);
 
 // ---- what the stages share -----------------------------------------------------------------------
@@ -94,7 +93,7 @@ Tensor *room_to_receive(const Zero *z, int u, int j);
 // Everything enqueued between these two calls goes into the communication queues.
 void begin_exchange(void);
 void end_exchange(void);
-// Frees a tensor when the device's compute queue comes to this point, and sets it to NULL.
+// Frees a tensor when the device's compute queue reaches this point, and sets it to NULL.
 void free_in_order(Tensor **t);
 
 // ---- the stages ----------------------------------------------------------------------------------
@@ -102,8 +101,8 @@ void free_in_order(Tensor **t);
 // zero1.c: the gradients' sum, the update, and the new parameters.
 void zero1_step(Zero *z, float lr, int batch_size);
 
-// zero2.c: memory for the gradients of unit u; their sum, on the communication queues, while
-// backward continues; and the end of that, when their memory is free again.
+// zero2.c: allocates memory for the gradients of unit u; sums them on the communication queues
+// while the backward pass continues; and waits for the sums and frees the memory.
 void allocate_gradients(Zero *z, int u);
 void reduce_gradients(Zero *z, int u);
 void finish_reducing(Zero *z, int u);
@@ -112,7 +111,7 @@ void gather_updated(Zero *z);
 
 // zero3.c: PyTorch's unshard() and reshard(). unshard() begins to collect the parameters of unit u
 // on the communication queues, and wait_for_parameters() makes the compute queues wait for them.
-// reshard() frees their memory when the compute queues come to this point. die() if a unit is
+// reshard() frees their memory when the compute queues reach this point. They die() if a unit is
 // gathered twice, or used or freed without being gathered.
 void unshard(Zero *z, int u);
 void wait_for_parameters(Zero *z, int u);
@@ -121,8 +120,8 @@ void check_gathered(const Zero *z, int u);
 void zero3_forward(Zero *z, Tensor *Y[]);
 void zero3_backward(Zero *z, Tensor *const losses[]);
 
-// recompute.c: forward_unit(), of which backward needs the input of each block only. Batch norm's
-// running statistics are updated once.
+// recompute.c: like forward_unit(), but keeps only the input of each block for the backward pass.
+// Batch norm's running statistics are updated only once.
 void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]);
 
 // ---- formulas.c ----------------------------------------------------------------------------------
@@ -131,8 +130,8 @@ void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]);
 // in all stages.
 typedef struct ZeroMemory {
     size_t parameters, gradients, moments; // kept from step to step
-    size_t temporary; // the most at a time of gathered parameters, of gradients before they are
-                      // reduced, and of other devices' gradients
+    size_t temporary; // the peak of gathered parameters, gradients before they are
+                      // reduced, and other devices' gradients, all together
 } ZeroMemory;
 ZeroMemory zero_memory(const Zero *z, int i);
 size_t zero_peak(const ZeroMemory *m); // their sum

@@ -1,5 +1,5 @@
-// zero2.c: each device also keeps 1/k of the gradients. The whole gradients of a unit exist only
-// from the moment when its backward pass begins until they have been summed.
+// zero2.c: each device also keeps 1/k of the gradients. All gradients of a unit exist only from the
+// beginning of its backward pass until they have been summed.
 #include "zero.h"
 
 #include "common/device/trace.h"
@@ -21,7 +21,7 @@ void reduce_gradients(Zero *z, int u) {
         Shard *s = &z->shards[u][i];
         grads[i] = s->full_grad;
         received[i] = s->received = room_to_receive(z, u, i);
-        // The gradients are complete when the compute queue comes to this point.
+        // The gradients are complete when the compute queue reaches this point.
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i]));
     }
     begin_exchange();

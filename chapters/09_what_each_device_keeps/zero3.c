@@ -1,5 +1,6 @@
-// zero3.c: each device also keeps 1/k of the parameters. The whole parameters of a unit exist only
-// while it computes, in forward and again in backward. PyTorch calls this `fully_shard` (FSDP).
+// zero3.c: each device also keeps 1/k of the parameters. All parameters of a unit exist only while
+// it computes, once in the forward pass and once in the backward pass. PyTorch calls this
+// `fully_shard` (FSDP).
 #include "zero.h"
 
 #include "common/base/error.h"
@@ -32,7 +33,7 @@ void unshard(Zero *z, int u) {
     for (int i = 0; i < z->k; i++) {
         Shard *s = &z->shards[u][i];
         full[i] = s->full = floats_on(z->devices[i], z->units[u].floats, MEMORY_PARAMETERS);
-        // What had this memory before may still be at work.
+        // Earlier kernels may still be using this memory.
         queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i]));
         point_to(z, u, i);
     }

@@ -27,6 +27,7 @@ typedef struct ZeroRun {
     int first_step;           // 0, or what the checkpoint had done
     double losses[NUM_STEPS]; // means over the minibatch; NAN without values
     float *values;            // num_values parameters at the end; NULL without values
+    float *loaded;            // the same after loading a checkpoint; else NULL
     size_t num_values;
     // Of device 0 (no other device has or sends more): what it keeps and what passes through; its
     // activations; the most that was allocated at a time; and what it sends in a step.
@@ -45,6 +46,8 @@ ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool tra
 void zero_run_free(ZeroRun *t);
 // The number of parameters that differ in any bit; NAN without values.
 double num_different(const ZeroRun *a, const ZeroRun *b);
+// The same of what a run loaded, and what a run had when it wrote its checkpoint.
+double num_different_after_loading(const ZeroRun *resumed, const ZeroRun *stopped);
 
 // checkpoint.c: writes what the devices have between two steps: PREFIX-0.safetensors for device 0,
 // and so on. Each has one part of the parameters and moments, in every stage, and the device's
@@ -69,8 +72,9 @@ void print_one_run(const ZeroRun *run); // the same of one stage alone, and its 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
 // One run without and one with recomputation, with batch_size images in a minibatch.
 void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_size);
-// n runs that went on from one checkpoint of three steps, and the one that did not stop there.
-void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n);
+// A run of five steps, one that stopped after three of them, and n that went on from there.
+void print_resumed(const ZeroRun *never_stopped, const ZeroRun *stopped, const ZeroRun resumed[],
+                   int n);
 // All stages on eight devices of a machine with fast links, and on one with slow links. Returns how
 // many times as long as DDP's a step of ZeRO-3 is over the slow ones; NAN with --machine none.
 double print_machines(int rows);

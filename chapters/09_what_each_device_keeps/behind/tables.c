@@ -29,12 +29,14 @@ static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
     char title[32];
     snprintf(title, sizeof title, "%d devices, MB", runs->plan.k);
     printf("\n");
-    Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),
+    int width = runs[first].plan.recompute ? 18 : 13;
+    Table t = TABLE(NULL, WORDS(title, width), FIXED("parameters", 1), FIXED("gradients", 1),
                     FIXED("moments", 1), FIXED("temporary", 1), FIXED("activations", 1),
                     FIXED("all", 1), FIXED("sent", 1), WHOLE("differ"));
     for (const ZeroRun *run = &runs[first]; run <= &runs[last]; run++) {
         const ZeroMemory *m = &run->memory;
-        table_text(&t, "%s%s", stage_names[run->plan.stage], run->plan.recompute ? ", again" : "");
+        table_text(&t, "%s%s", stage_names[run->plan.stage],
+                   run->plan.recompute ? ", recomputed" : "");
         table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
                       mb(run->activations), mb(run->peak), mb(run->sent),
                       run == runs ? NAN : num_different(run, runs));
@@ -82,58 +84,55 @@ void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_siz
     table_numbers(&t, (double)with->activations, (double)with->peak, num_different(with, without));
 }
 
-void print_resumed(const ZeroRun *never_stopped, const ZeroRun resumed[], int n) {
-    char title[48];
-    snprintf(title, sizeof title, "differ from %d devices", never_stopped->plan.k);
+void print_resumed(const ZeroRun *never_stopped, const ZeroRun *stopped, const ZeroRun resumed[],
+                   int n) {
     printf("\n");
-    Table t = TABLE(NULL, WORDS("goes on with", 12), DIGITS("loss of step 4", 9),
-                    DIGITS("loss of step 5", 9), WHOLE(title));
+    Table t = TABLE(NULL, WORDS("goes on with", 12), WHOLE("differ after loading"),
+                    DIGITS("loss of step 5", 9), WHOLE("differ after step 5"));
     for (const ZeroRun *run = resumed; run < resumed + n; run++) {
         table_text(&t, "%d device%s", run->plan.k, run->plan.k == 1 ? "" : "s");
-        table_numbers(&t, run->losses[0], run->losses[1], num_different(run, never_stopped));
+        table_numbers(&t, num_different_after_loading(run, stopped), run->losses[1],
+                      num_different(run, never_stopped));
     }
 }
 
-// One stage, without and with recomputation, on each of two machines.
+// One stage on each of two machines.
 typedef struct Costs {
-    double memory[2], sent, seconds[2][2]; // [recompute], [machine][recompute]
+    double memory, sent, seconds[2]; // [machine]
 } Costs;
 
-static Costs costs_of(Stage stage, int k, int rows, const Machine *const machines[2]) {
+static Costs costs_of(const Plan *plan, int rows, const Machine *const machines[2]) {
     Costs costs = {.sent = 0};
-    for (int again = 0; again < 2; again++)
-        for (int m = 0; m < 2; m++) {
-            ZeroRun run = model_stage(&(Plan){.stage = stage, .k = k, .recompute = again}, rows,
-                                      machines[m], false);
-            costs.memory[again] = (double)run.peak;
-            costs.sent = (double)run.sent;
-            costs.seconds[m][again] = run.seconds;
-            zero_run_free(&run);
-        }
+    for (int m = 0; m < 2; m++) {
+        ZeroRun run = model_stage(plan, rows, machines[m], false);
+        costs.memory = (double)run.peak;
+        costs.sent = (double)run.sent;
+        costs.seconds[m] = run.seconds;
+        zero_run_free(&run);
+    }
     return costs;
 }
 
 double print_machines(int rows) {
     enum { K = 8 };
     const Machine *machines[2] = {NULL};
-    double seconds[NUM_STAGES] = {0};
+    double seconds[2][NUM_STAGES] = {0}; // [recompute][stage]
     if (modelled_machine()) {
         machines[0] = machine_find("dgx-a100");
         machines[1] = machine_find("cluster-10gbe");
     }
     printf("\n");
-    Table t = TABLE(NULL, WORDS("8 devices", 9), FIXED("sent", 1, .unit = "MB"),
-                    FIXED("memory", 1, .unit = "MB"), FIXED("again", 1, .unit = "MB"),
+    Table t = TABLE(NULL, WORDS("8 devices", 21), FIXED("sent", 1, .unit = "MB"),
+                    FIXED("memory", 1, .unit = "MB"),
                     FIXED("dgx-a100", 1, .unit = "ms", .modelled = true),
-                    FIXED("again", 1, .unit = "ms", .modelled = true),
-                    FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true),
-                    FIXED("again", 1, .unit = "ms", .modelled = true));
-    for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
-        Costs c = costs_of(stage, K, rows, machines);
-        seconds[stage] = c.seconds[1][0];
-        table_text(&t, "%s", stage_names[stage]);
-        table_numbers(&t, c.sent, c.memory[0], c.memory[1], c.seconds[0][0], c.seconds[0][1],
-                      c.seconds[1][0], c.seconds[1][1]);
-    }
-    return seconds[ZERO_3] / seconds[STAGE_DDP];
+                    FIXED("cluster-10gbe", 1, .unit = "ms", .modelled = true));
+    for (int recompute = 0; recompute < 2; recompute++)
+        for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
+            Plan plan = {.stage = stage, .k = K, .recompute = recompute};
+            Costs c = costs_of(&plan, rows, machines);
+            seconds[recompute][stage] = c.seconds[1];
+            table_text(&t, "%s%s", stage_names[stage], recompute ? ", recomputation" : "");
+            table_numbers(&t, c.sent, c.memory, c.seconds[0], c.seconds[1]);
+        }
+    return seconds[0][ZERO_3] / seconds[0][STAGE_DDP];
 }

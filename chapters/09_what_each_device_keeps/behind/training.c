@@ -78,11 +78,13 @@ static double mean_of(Tensor *const losses[], int k, int rows) {
     return sum / rows;
 }
 
-static void keep_parameters(Running *r) {
+// A copy of all parameters; NULL without values.
+static float *parameters_now(Running *r) {
     r->t->num_values = parameter_bytes(r->net) / sizeof(float);
-    if (!has_values(r->devices[0])) return;
-    r->t->values = xmalloc(parameter_bytes(r->net));
-    zero_read(r->z, r->t->values);
+    if (!has_values(r->devices[0])) return NULL;
+    float *values = xmalloc(parameter_bytes(r->net));
+    zero_read(r->z, values);
+    return values;
 }
 
 // What must be the same for a checkpoint to be this training's.
@@ -107,14 +109,17 @@ ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t se
     char *settings = settings_of(plan, data, batch_size, seed);
     Running r = begin_run(&t, devices, seed);
     data_iter_start(batches, 0);
-    if (plan->resume) t.first_step = (int)zero_load(r.z, settings, plan->resume);
+    if (plan->resume) {
+        t.first_step = (int)zero_load(r.z, settings, plan->resume);
+        t.loaded = parameters_now(&r);
+    }
     for (int s = 0; s < t.first_step; s++) next_batch(batches, &X, &y);
     for (int s = 0; s < t.plan.steps; s++) {
         next_batch(batches, &X, &y);
         step(&r, X, y, losses);
         t.losses[s] = has_values(devices[0]) ? mean_of(losses, plan->k, X->shape[0]) : NAN;
     }
-    keep_parameters(&r);
+    t.values = parameters_now(&r);
     if (plan->checkpoint) zero_save(r.z, settings, plan->checkpoint);
     end_run(&r);
     data_iter_free(batches);
@@ -149,13 +154,21 @@ ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool tra
 
 void zero_run_free(ZeroRun *t) {
     free(t->values);
+    free(t->loaded);
     free(t->spans);
 }
 
-double num_different(const ZeroRun *a, const ZeroRun *b) {
-    if (!a->values || !b->values) return NAN;
+static double num_different_of(const float *a, const float *b, size_t num_values) {
+    if (!a || !b) return NAN;
     size_t different = 0;
-    for (size_t n = 0; n < a->num_values; n++)
-        different += memcmp(&a->values[n], &b->values[n], sizeof(float)) != 0;
+    for (size_t n = 0; n < num_values; n++) different += memcmp(&a[n], &b[n], sizeof(float)) != 0;
     return (double)different;
+}
+
+double num_different(const ZeroRun *a, const ZeroRun *b) {
+    return num_different_of(a->values, b->values, a->num_values);
+}
+
+double num_different_after_loading(const ZeroRun *resumed, const ZeroRun *stopped) {
+    return num_different_of(resumed->loaded, stopped->values, stopped->num_values);
 }

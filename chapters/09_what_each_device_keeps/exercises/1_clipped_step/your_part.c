@@ -5,16 +5,17 @@
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** If a gradient is too long, it is *clipped*: all of it is multiplied by the same factor,
-// so that its norm becomes `max_norm` (PyTorch's `clip_grad_norm_`). For this the devices need one
-// number that none of them can compute alone. What do they have to exchange, and when?
+// **Aim.** If a gradient is too long, it is *clipped*. All of it is multiplied by the same factor
+// so that its norm becomes `max_norm` (PyTorch's `clip_grad_norm_`). For this, the devices need a
+// number that none of them can compute alone. What must they exchange, and when?
 //
 // **Your task.** Write `clipped_step()`, a step of ZeRO-1 with a clipped gradient. The optimizer is
 // SGD with momentum instead of Adam, and each parameter of the network is divided by itself.
 //
-// **How it is checked.** The functions in sharded.h place small networks on 1 to 4 devices, whose
-// gradients are given. You make two steps. Then all devices must have the parameters that one
-// device would have, clipped or not, and only the necessary bytes may have moved between devices.
+// **How it is checked.** The functions in sharded.h place small networks on 1 to 4 devices. The
+// gradients are given, and your function runs twice. Then all devices must have the parameters that
+// one device would have, clipped or not, and only the necessary bytes may have moved between
+// devices.
 //
 // **How to run.**
 //
@@ -42,8 +43,8 @@
 //
 // Call chapter 2's `reduce_scatter()` and `all_gather()` once for each parameter. own and own_grads
 // are slices of params and grads here, and `s->received[p]` is the room for what arrives.
-// `add_squares()` adds to a number on a device, such as `s->squares[i]`. One `allreduce()` of one
-// number on each device is enough for the norm. `item()` reads the number of a device.
+// `add_squares()` adds to a number on a device, such as `s->squares[i]`. For the norm, one
+// `allreduce()` of one number per device is enough. `item()` reads this number.
 void clipped_step(Sharded *s, float lr, float max_norm, int batch_size) {
     // YOUR CODE HERE
 }

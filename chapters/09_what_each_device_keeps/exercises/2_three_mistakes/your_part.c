@@ -1,19 +1,20 @@
 // # Exercise 2: three mistakes in an FSDP
 //
-// Chapter 9: "Now a device keeps 1/k of the parameters of each unit." The small FSDP below works in
-// this way. It runs without any error message, but it has three mistakes that people really make.
+// Chapter 9: "Now a device keeps 1/k of the parameters of each unit." The small FSDP below does
+// this. It runs without an error message, but it contains three mistakes that people make in
+// practice.
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** You find mistakes by facts. Which numbers differ from a training that is not divided, on
-// how many devices, and from which step on?
+// **Aim.** You find mistakes by comparing numbers. Which numbers differ from training that is not
+// divided, on how many devices, and from which step on?
 //
 // **Your task.** Find the three mistakes and correct them. The comments say what the functions
 // should do. None of them needs to be written again.
 //
 // **How it is checked.** A small network trains on one device, on 2 to 4 devices, and from a saved
-// state. Losses, parameters and moments must be the same as in a training that is not divided, and
-// only the necessary bytes may move between devices.
+// state. Losses, parameters and moments must be the same as without dividing, and only the
+// necessary bytes may move between devices.
 //
 // **How to run.** Look at the facts before you change anything, and after each change.
 //
@@ -58,7 +59,7 @@ float train_step(Sharded *s, const Tensor *X, const Tensor *y, float lr) {
     return loss;
 }
 
-// Goes on where a training was saved, perhaps on another number of devices.
+// Continues from a saved training run, possibly on another number of devices.
 void load(Sharded *s, const Saved *saved) {
     for (int p = 0; p < s->n; p++) {
         const float *params = saved->params[p], *moments = saved->moments[p];
