@@ -376,9 +376,10 @@ static void train_within_limit(int k, Dataset *data, int batch_size, uint64_t se
     zero_run_free(&limited);
 }
 
-// Twice as many images, so that activations matter.
-static void train_with_recomputation(int k, Dataset *data, int batch_size, uint64_t seed) {
+// With more images than above, so that activations matter.
+static void train_with_recomputation(int k, Dataset *data, uint64_t seed) {
     Plan plan = {.stage = ZERO_3, .k = k, .steps = 2};
+    int batch_size = 8 * k < data->count / 2 ? 8 * k : data->count / 2;
     ZeroRun without = train_stage(&plan, data, batch_size, seed);
     plan.recompute = true;
     ZeroRun with = train_stage(&plan, data, batch_size, seed);
@@ -483,7 +484,7 @@ int main(int argc, char *argv[]) {
             die_usage("name a --stage", "--recompute, --checkpoint and --resume are for one stage");
         train_in_all_stages(k, data, flags.batch_size, flags.seed);
         train_within_limit(k, data, flags.batch_size, flags.seed);
-        train_with_recomputation(k, data, 2 * flags.batch_size, flags.seed);
+        train_with_recomputation(k, data, flags.seed);
         resume_on_others(k, data, flags.batch_size, flags.seed);
         compare_machines(MODELLED_ROWS);
         draw_step(k, flags.batch_size / k);

@@ -87,7 +87,7 @@ void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_siz
 void print_resumed(const ZeroRun *never_stopped, const ZeroRun *stopped, const ZeroRun resumed[],
                    int n) {
     printf("\n");
-    Table t = TABLE(NULL, WORDS("goes on with", 12), WHOLE("differ after loading"),
+    Table t = TABLE(NULL, WORDS("continued on", 12), WHOLE("differ after loading"),
                     DIGITS("loss of step 5", 9), WHOLE("differ after step 5"));
     for (const ZeroRun *run = resumed; run < resumed + n; run++) {
         table_text(&t, "%d device%s", run->plan.k, run->plan.k == 1 ? "" : "s");
