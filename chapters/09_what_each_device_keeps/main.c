@@ -7,12 +7,12 @@
 // Eight GPUs with 12 GB each have 96 GB in total. So why does PyTorch run out of memory at 12 GB?
 // With DDP (chapter 6), every GPU holds a complete copy of everything.
 //
-// Four things need memory. For each *parameter*, a device holds its value and its *gradient*, 4
-// bytes each. The optimizer Adam adds two *moments*, which are moving averages of the gradient and
-// of its square, 8 bytes together. The *activations* are what the backward pass still needs from
-// the forward pass. They grow with the number of images, and with the depth and width of the
-// network. Here one device trains ResNet-18 with Adam, with 4 images in each minibatch. The program
-// counts all memory that it allocates on the device:
+// Four things need memory. For each *parameter*, a device holds the value and the *gradient*, 4
+// bytes each. The optimizer Adam adds two *moments*, 8 bytes in total. They are moving averages of
+// the gradient and of its square. The *activations* are what the backward pass still needs from the
+// forward pass. They grow with the number of images, and with the depth and width of the network.
+// Here one device trains ResNet-18 with Adam, and each minibatch has 4 images. The program counts
+// all memory that it allocates on the device:
 //
 // behind/tables.c:print_one_device
 //
@@ -37,10 +37,10 @@
 // ## ZeRO-1: keep a part of the moments
 //
 // An allreduce has two halves (chapter 2). In the *reduce-scatter*, device i gets part i of every
-// device's gradients and adds them up. In the *all-gather*, each device collects the other sums.
-// With DDP, each device then updates all parameters. But after the first half, device i already has
-// everything it needs to update part i. So ZeRO-1 updates at this point, and then gathers the new
-// parameters instead of the gradients:
+// device's gradients and adds these parts up. In the *all-gather*, each device collects the other
+// sums. With DDP, each device then updates all parameters. But after the first half, device i
+// already has everything it needs to update part i. So ZeRO-1 updates at this point, and then
+// gathers the new parameters instead of the gradients:
 //
 // ```
 // DDP      reduce-scatter gradients    all-gather gradients    update all parameters
@@ -66,8 +66,8 @@
 // zero1.c:zero1_step
 //
 // DDP and ZeRO-1 move the same number of bytes, because both run the same two halves. They also
-// compute the same bits. Here DDP uses chapter 2's sharded allreduce, which also adds in the order
-// of the devices.
+// compute the same bits, because DDP here uses chapter 2's sharded allreduce. Like ZeRO-1, it adds
+// in the order of the devices.
 //
 // main.c:ask_about_moments
 //
@@ -75,10 +75,10 @@
 //
 // The table shows device 0 of four, with 16 images per minibatch. With ZeRO-1, it keeps $44.7 +
 // 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used only
-// during a part of the step. Here it holds the gradients that arrive from other devices, and our
-// DDP frees none of them before the step ends. *All* is the peak of the allocated memory, and
-// *sent* is what the device sends in each step. *Differ* says how many of the 11 million parameters
-// differ from DDP's in any bit after five steps.
+// during a part of the step. Here it holds the gradients that arrive from other devices. Our DDP
+// frees none of these before the step ends. *All* is the peak of the allocated memory, and *sent*
+// is what the device sends in each step. *Differ* says how many of the 11 million parameters differ
+// from DDP's in any bit after five steps.
 //
 // ## ZeRO-2: keep a part of the gradients
 //
@@ -90,8 +90,8 @@
 // zero2.c:zero2_backward
 //
 // `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
-// goes back to where the forward pass of unit u began. Then two functions reduce the gradients,
-// while the compute queues continue with the next unit:
+// runs the backward pass, back to the point where the forward pass of unit u began. Then two
+// functions reduce the gradients, while the compute queues continue with the next unit:
 //
 // ```
 // reduce_gradients(u)   communication queue   wait until the gradients are complete
@@ -101,16 +101,16 @@
 // ```
 //
 // The host calls `finish_reducing()` early. At that moment, the reduce-scatter may not even have
-// begun. If the memory were free at once, the next unit could get it and fill it with zeros, and
-// the sums would be wrong. So it is freed *in order*. It becomes free when the compute queue comes
-// to this point, after its wait. (CUDA has `cudaFreeAsync()` for this.)
+// begun. If the memory were freed at once, it could be given to the next unit and filled with
+// zeros, and the sums would be wrong. So the memory is freed *in order*. It becomes free when the
+// compute queue reaches this point, after the wait. (CUDA has `cudaFreeAsync()` for this.)
 //
 // After the update, the new parameters are gathered, as in ZeRO-1.
 //
 // behind/tables.c:print_zero2
 //
-// A device now keeps a quarter of the gradients, but needs more temporary memory. While one unit
-// goes backward, all gradients of its neighbour are being reduced.
+// A device now keeps a quarter of the gradients, but needs more temporary memory. During the
+// backward pass of one unit, all gradients of its neighbour are being reduced.
 //
 // ## ZeRO-3: keep a part of the parameters
 //
@@ -121,23 +121,22 @@
 // zero3.c:unshard
 //
 // Everything between `begin_exchange()` and `end_exchange()` is enqueued in the communication
-// queues (chapter 6). Before, these queues wait for the compute queues (question 5 asks why).
-// Afterwards, `queue_record()` notes the point where the parameters are complete, and
-// `wait_for_parameters()` makes the compute queue wait for it. When the unit has computed,
-// `reshard()` frees this memory, in order.
+// queues (chapter 6). Before that, the communication queues wait for the compute queues (question 5
+// asks why). Afterwards, `queue_record()` records the point at which the parameters are complete,
+// and `wait_for_parameters()` makes the compute queues wait for it. When the unit has computed,
+// `reshard()` frees the gathered parameters, in order.
 //
-// The forward pass gathers each unit just before it computes, and frees it just after:
+// The forward pass gathers each unit just before the unit computes, and frees it right afterwards:
 //
 // zero3.c:zero3_forward
 //
 // While unit u computes, unit u + 1 is already being gathered. This is called *prefetching*. At
-// most two units are in memory at a time. The backward pass needs the parameters again, to compute
+// most two units are gathered at a time. The backward pass needs the parameters again, to compute
 // the gradient of each unit's input. So each unit is gathered a second time:
 //
 // zero3.c:zero3_backward
 //
-// The updated parameters are not gathered after the update, because the next forward pass gathers
-// them.
+// The new parameters are not gathered after the update, because the next forward pass does that.
 //
 // main.c:ask_about_bytes
 //
@@ -147,9 +146,9 @@
 // reduce-scatter. So it sends 1.5 times as many bytes.
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
-// parameters and gradients, and the prefetched parameters of unit u - 1. Unit u + 1 is being
-// reduced, so its gradients and what arrives for them take memory, too. If unit u has $n_u$
-// parameters, these are
+// parameters and gradients, and the prefetched parameters of unit u - 1. The gradients of unit u +
+// 1 are being reduced. They also take memory, and so does what arrives from the other devices. If
+// unit u has $n_u$ parameters, all of this takes
 //
 // $$4 \cdot \left(2 n_u + n_{u-1} + n_{u+1} + \tfrac{k-1}{k} n_{u+1}\right)$$
 //
@@ -162,8 +161,8 @@
 // highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
-// memory. So three neighbouring units decide, not the largest one (4.1) alone. If you need less,
-// choose smaller units.
+// memory. So the peak depends on three neighbouring units, not on the largest one (4.1) alone. To
+// lower it, choose smaller units.
 // <!-- figure: 14.69 18.89 = run-09: parameters[pass=forward, unit=4.0|4.1] x1e-6 -->
 // <!-- figure: 14.16 = run-09: received[pass=backward, unit=4.0] x1e-6 -->
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
@@ -175,8 +174,8 @@
 // busy.")
 //
 // When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
-// `fc`, which was freed a moment ago. Then it waits for block 4.1, the largest unit, because `fc`
-// computes too briefly to hide its exchange.
+// `fc`, which the forward pass has just freed. Then it waits for block 4.1, the largest unit,
+// because the computation of `fc` is too short to hide this exchange.
 //
 // ## It fits
 //
@@ -185,80 +184,83 @@
 // recorded:ddp
 //
 // The *tensors* are the first moment and batch norm's running statistics. The second moment does
-// not fit. So DDP fails before its first step, and neither smaller minibatches nor more devices
-// would change that. We give ZeRO-3 the same limit:
+// not fit. So DDP fails before its first step. Neither smaller minibatches nor more devices would
+// help. We give ZeRO-3 the same limit:
 //
 // behind/tables.c:print_losses
 //
-// All losses of ZeRO-3 are equal to DDP's without a limit, and after five steps, no parameter
-// differs in any bit. So four devices have run a training that fits on none of them alone.
+// ZeRO-3 has the same losses as DDP without a limit. After five steps, no parameter differs in any
+// bit. So training that does not fit on one of these devices has run on four.
 //
 // ## Recomputation
 //
 // ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
-// keeps only the input of each block of the network. From it, the backward pass computes the block
-// again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
+// keeps only the input of each block of the network. From this input, the backward pass computes
+// the block again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
 //
 // ```
 // forward pass    compute the block without a tape
-//                 keep its output, the next block's input, and give up all other activations
+//                 keep its output (the next block's input), and discard all other activations
 //                 add one entry to the tape
-// backward pass   at this entry, compute the block again, with a tape, and go back through it
+// backward pass   at this entry, compute the block again, with a tape, and run its backward pass
 // ```
 //
 // recompute.c:recompute_backward
 //
-// The second pass computes the same numbers, so all gradients have the same bits. But it must not
-// update batch norm's running statistics a second time. In these averages, the newest minibatch has
-// a weight of 0.1. If both passes updated them, its weight would be $0.1 + 0.9 \cdot 0.1 = 0.19$.
-// The training loss would not show this mistake, because only evaluation uses the running
-// statistics.
+// The second forward pass computes the same numbers, so all gradients have the same bits. But it
+// must not update batch norm's running statistics a second time. In these averages, the newest
+// minibatch has a weight of 0.1. If both forward passes updated these averages, the minibatch would
+// have a weight of $0.1 + 0.9 \cdot 0.1 = 0.19$. The training loss would not show this mistake,
+// because only evaluation uses the running statistics.
 //
 // behind/tables.c:print_recomputed
 //
-// Both rows train with ZeRO-3 for two steps. The 32.3 MB that remain are the inputs of all blocks,
-// gradients, and a piece of 16 MiB for the block that is computed again. The price is time. A
-// backward pass takes about twice as long as a forward pass, so a second forward pass means a third
-// more computation.
+// Both rows are from two steps of training with ZeRO-3. The remaining 32.3 MB hold the inputs of
+// all blocks, gradients, and a piece of 16 MiB for the block that is being computed again. The
+// price is time. A backward pass takes about twice as long as a forward pass, so a second forward
+// pass means a third more computation.
 //
 // ## On another number of devices
 //
-// A long training has to continue after it was stopped, from a *checkpoint*. With ZeRO, each device
-// writes its own parts to a file, and together the files are a *sharded checkpoint*. They also say
-// which parts they hold, so the program can divide these among any number of devices. First it
-// checks all files, and names one that is missing, damaged or from another checkpoint.
+// A long training run that was stopped can continue from a *checkpoint*. With ZeRO, each device
+// writes its own parts to a file, and together the files form a *sharded checkpoint*. Each file
+// also says which parts it holds, so the program can divide all parts among any number of devices.
+// Before that, it checks all files. If a file is missing, damaged or from another checkpoint, the
+// program names it.
 //
 // behind/tables.c:print_resumed
 //
-// Here a training on four devices was stopped after three steps, and continued with the devices in
-// the first column. Right after loading, no parameter differs from what was saved. With four
-// devices, the last step has the same bits as without the stop. With another number, batch norm has
-// more or fewer images on each device, and the sums have other terms. Each device then begins with
-// device 0's running statistics, and the others are dropped.
+// Here training on four devices was stopped after three steps, and continued on the number of
+// devices in the first column. Right after loading, every parameter has its saved value. With four
+// devices, the last step gives the same bits as without the stop. With a different number, each
+// device's batch norm sees more or fewer images, and the sums have different terms. Each device
+// then begins with device 0's running statistics, and the statistics of the other devices are
+// dropped.
 //
 // ## When would you use which?
 //
 // The program models a step on eight GPUs (NVIDIA's A100) with 64 images each. In `dgx-a100`, all
-// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host,
-// connected by 10 Gb/s Ethernet.
+// eight are in one host, connected by NVLink. In `cluster-10gbe`, each is in a different host, and
+// the hosts are connected by 10 Gb/s Ethernet.
 //
 // main.c:ask_about_time
 //
 // behind/tables.c:print_machines
 //
-// On NVLink, all stages take about the same time, because the links are fast. Recomputation takes a
-// third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as
-// many bytes. ZeRO-1 and ZeRO-2 send the same bytes as DDP, but hide fewer. ZeRO-1 exchanges all of
-// them after the backward pass, and ZeRO-2 gathers the parameters after the update.
+// On NVLink, all stages take about the same time, because the links are fast. With recomputation, a
+// step takes a third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends
+// 1.5 times as many bytes. ZeRO-1 and ZeRO-2 send the same number of bytes as DDP, but hide fewer
+// of them behind computation. ZeRO-1 exchanges all of them after the backward pass, and ZeRO-2
+// gathers the parameters after the update.
 //
-// On Ethernet, recomputation adds little to DDP and ZeRO-3. Exchanges run meanwhile, and otherwise
-// the device would wait longer. ZeRO-1 hides none of them, so its step takes 7.4 ms longer, as on
+// On Ethernet, recomputation adds little time with DDP and ZeRO-3, because the device would
+// otherwise wait for exchanges. ZeRO-1 hides no exchanges, so its step takes 7.4 ms longer, as on
 // NVLink. ZeRO-2 is in between.
 //
-// If a training fits with DDP, use DDP. If the moments are too large, use ZeRO-1, which sends the
-// same bytes. If the gradients are also too large, use ZeRO-2. If the parameters are also too
-// large, use ZeRO-3, which takes up to 1.5 times as long over slow links. In each stage, use
-// recomputation if the activations are too large.
+// If training fits in memory with DDP, use DDP. If the moments are too large, use ZeRO-1, which
+// sends the same number of bytes. If the gradients are also too large, use ZeRO-2. If the
+// parameters are also too large, use ZeRO-3. Over slow links, a step then takes up to 1.5 times as
+// long. In any stage, use recomputation if the activations are too large.
 //
 // ## How many devices?
 //
@@ -273,28 +275,28 @@
 // Activations are the largest part of each bar, and ZeRO does not divide them. ZeRO-3 needs only
 // 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
 // dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
-// Ethernet, DDP with recomputation is then faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
 //
-// Suppose that a transformer has N parameters in 32 equal units, and leave out its activations.
+// Take a transformer with N parameters in 32 equal units, and leave out its activations.
 // With ZeRO-3, each of k devices then needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
-// bytes. The first term is what the device keeps, and the second one is its temporary memory. How
-// many GPUs of 80 GB does a transformer of 7 billion parameters need? One would have to keep 112
-// GB. Two keep 56 GB each and need 3.9 GB of temporary memory, together 59.9 GB. So two are enough,
-// if the activations fit as well.
+// bytes. The first term is what the device keeps, and the second is its temporary memory. How many
+// GPUs of 80 GB does a transformer of 7 billion parameters need? One GPU would have to keep 112 GB.
+// With two, each keeps 56 GB and needs 3.9 GB of temporary memory, 59.9 GB in total. So two are
+// enough, if the activations fit as well.
 // <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
 // <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
 
 // ## Summary
 //
-// - Training with Adam takes 16 bytes per parameter, plus activations. DDP keeps all of this on
-//   every device.
+// - Training with Adam takes 16 bytes per parameter, plus activations. With DDP, every device keeps
+//   all 16 bytes.
 // - ZeRO-1 keeps 1/k of the moments, ZeRO-2 also keeps 1/k of the gradients, and ZeRO-3 (FSDP) also
 //   keeps 1/k of the parameters.
-// - ZeRO-1 and ZeRO-2 send the same bytes as DDP. ZeRO-3 gathers each unit twice in each step, and
-//   sends 1.5 times as many.
+// - ZeRO-1 and ZeRO-2 send the same number of bytes as DDP. ZeRO-3 gathers each unit twice in each
+//   step, so it sends 1.5 times as many.
 // - All stages compute the same bits as DDP if the gradients are added in the same order and the
 //   optimizer works element by element.
 // - Recomputation keeps only the input of each block. It adds a third to the computation.

@@ -56,7 +56,7 @@ static Tensor *keep_output(const Tensor *Y) {
     return kept;
 }
 
-// Images need no gradient, but the parameters do. So one of them is an input of the operation.
+// Images need no gradient, but parameters do. So one parameter is also an input of the operation.
 static Tensor *a_parameter(const Module *net, const Block *block, const Device *device) {
     if (block->parts->num == 0) return NULL;
     return parameter_data(parameters_of(net).list[block->parts->first], device);

@@ -62,14 +62,14 @@ void zero_free(Zero *z);
 // begin_step() was called. batch_size is the number of rows on all devices. losses[i] is the summed
 // loss of device i. Enqueued, not waited for. die()s if a unit is still gathered at the end.
 //
-// DDP needs choose_allreduce("sharded") for the same bits as the others.
+// To compute the same bits as the other stages, DDP needs choose_allreduce("sharded").
 void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
                int batch_size, Tensor *losses[]);
 
 // Puts all parameters together from the devices' parts, in the order of FlatParameters. Waits.
 void zero_read(const Zero *z, float *values);
 
-// ---- what the stages share -----------------------------------------------------------------------
+// ---- what the stages share ----------------------------------------------------------------------
 
 // shards.c: the part of unit u that device i keeps; own (or own->grad) of each device.
 Range own_part(const Zero *z, int u, int i);
@@ -83,7 +83,8 @@ void free_shards(Zero *z);
 const char *unit_name(const Zero *z, int u);
 // n floats, counted for this use.
 Tensor *floats_on(Device *device, size_t n, MemoryUse use);
-// The network's parameters of unit u on device i are now in `full` and `full_grad`, or nowhere.
+// From now on, the network's parameters of unit u on device i are in `full` and `full_grad`, or
+// have no memory if these are NULL.
 void point_to(const Zero *z, int u, int i);
 
 // zero.c: the forward pass of unit u: Y[i] becomes its output for Y[i].
@@ -96,7 +97,7 @@ void end_exchange(void);
 // Frees a tensor when the device's compute queue reaches this point, and sets it to NULL.
 void free_in_order(Tensor **t);
 
-// ---- the stages ----------------------------------------------------------------------------------
+// ---- the stages ---------------------------------------------------------------------------------
 
 // zero1.c: the gradients' sum, the update, and the new parameters.
 void zero1_step(Zero *z, float lr, int batch_size);
@@ -124,7 +125,7 @@ void zero3_backward(Zero *z, Tensor *const losses[]);
 // Batch norm's running statistics are updated only once.
 void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]);
 
-// ---- formulas.c ----------------------------------------------------------------------------------
+// ---- formulas.c ---------------------------------------------------------------------------------
 
 // Bytes on one device, without activations, running statistics and minibatches, which are the same
 // in all stages.

@@ -47,13 +47,13 @@ void zero2_backward(Zero *z, Tensor *const losses[]) {
     for (int u = z->num_units - 1; u >= 0; u--) {
         allocate_gradients(z, u);
         backward_until(losses, z->k, z->units[u].tape_begin);
-        finish_reducing(z, u + 1); // this ran while unit u went backward
+        finish_reducing(z, u + 1); // reduced during the backward pass of unit u
         reduce_gradients(z, u);
     }
     finish_reducing(z, 0);
 }
 
-// Each device has updated its own part of the parameters. All need all parts.
+// Each device has updated its own part of the parameters. Now all devices need all parts.
 void gather_updated(Zero *z) {
     trace_label("exchange");
     for (int u = 0; u < z->num_units; u++) {

@@ -1,5 +1,5 @@
-// behind.h: trainings that the chapter compares, and its tables and pictures. `rows`: of each
-// device.
+// behind.h: the training runs that the chapter compares, and its tables and pictures. `rows` is the
+// number on each device.
 #ifndef CHAPTER_09_BEHIND_H
 #define CHAPTER_09_BEHIND_H
 
@@ -11,7 +11,7 @@
 
 enum { NUM_STEPS = 5 };
 
-// A training of ResNet-18 with Adam.
+// A training run of ResNet-18 with Adam.
 typedef struct Plan {
     Stage stage;
     int k;

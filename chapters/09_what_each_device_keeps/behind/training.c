@@ -37,7 +37,7 @@ static void step(Running *r, const Tensor *X, const Tensor *y, Tensor *losses[])
     modelled_clock_use_ranks(false);
 }
 
-// DDP's allreduce takes from the arena what it receives. Here it counts as temporary through.
+// DDP's allreduce takes from the arena what it receives. Here that counts as temporary memory.
 static void count_memory(Running *r) {
     const Device *device = r->devices[0];
     ZeroMemory formula = zero_memory(r->z, 0), *m = &r->t->memory;

@@ -10,7 +10,7 @@
 // number that none of them can compute alone. What must they exchange, and when?
 //
 // **Your task.** Write `clipped_step()`, a step of ZeRO-1 with a clipped gradient. The optimizer is
-// SGD with momentum instead of Adam, and each parameter of the network is divided by itself.
+// SGD with momentum instead of Adam, and each parameter of the network is split separately.
 //
 // **How it is checked.** The functions in sharded.h place small networks on 1 to 4 devices. The
 // gradients are given, and your function runs twice. Then all devices must have the parameters that
@@ -31,13 +31,13 @@
 #include <math.h>
 
 // `clipped_step()` makes one step on k = s->k devices. `s->grads[p][i]` is the gradient of
-// parameter p, summed over the rows of device i. With the gradient g, which is the mean over all
-// batch_size rows of all devices:
+// parameter p, summed over the rows of device i. Let g be the mean gradient over all batch_size
+// rows of all devices. Then:
 //
 // - If the norm of g (the root of the sum of all its squares, over all parameters) is larger than
 //   max_norm, then g is multiplied by max_norm / norm.
-// - `momentum_step()` updates a parameter with a factor for its gradient. Device i does so for its
-//   own parts only, `s->own[p][i]`, with `s->own_grads[p][i]` and `s->moments[p][i]`.
+// - `momentum_step()` updates a parameter with a factor for its gradient. Device i calls it only
+//   for its own parts, `s->own[p][i]`, with `s->own_grads[p][i]` and `s->moments[p][i]`.
 // - At the end all devices have all new parameters in `s->params[p][i]`, and zeros in
 //   `s->grads[p][i]`. `tensor_fill()` writes zeros.
 //

@@ -10,11 +10,11 @@
 // divided, on how many devices, and from which step on?
 //
 // **Your task.** Find the three mistakes and correct them. The comments say what the functions
-// should do. None of them needs to be written again.
+// should do. You do not have to rewrite any of them.
 //
 // **How it is checked.** A small network trains on one device, on 2 to 4 devices, and from a saved
-// state. Losses, parameters and moments must be the same as without dividing, and only the
-// necessary bytes may move between devices.
+// state. Losses, parameters and moments must be the same as in training that is not divided, and
+// only the necessary bytes may move between devices.
 //
 // **How to run.** Look at the facts before you change anything, and after each change.
 //
@@ -26,16 +26,16 @@
 // noticed if you had seen only the losses of 4 devices?
 #include "your_part.h"
 
-// s->own[p][i] is what device i keeps of parameter p: part i, or all of it if the parameter is
-// small and so is not divided (sharded.h). YOUR CODE HERE: in the functions that are wrong.
+// s->own[p][i] is what device i keeps of parameter p: part i, or all of it if the parameter is too
+// small to be divided (sharded.h). YOUR CODE HERE: in the functions that are wrong.
 
-// Puts s->params, which has separate memory here, together from the parts in s->own.
+// Assembles s->params from the parts in s->own. (s->params has separate memory here.)
 void gather(Sharded *s) {
     for (int p = 0; p < s->n; p++)
         if (s->divided[p]) all_gather(s->params[p], s->own[p], s->k);
 }
 
-// Makes s->own_grads: sums over all devices of what each device keeps.
+// Computes s->own_grads. For what a device keeps, these are the gradients summed over all devices.
 void reduce_gradients(Sharded *s) {
     for (int p = 0; p < s->n; p++)
         if (s->divided[p]) reduce_scatter(s->own_grads[p], s->grads[p], s->received[p], s->k);
