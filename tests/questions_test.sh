@@ -66,7 +66,13 @@ parts = loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(50)
 torch.manual_seed(0)
 train_set = test_set = TensorDataset(torch.randn(101, 4), torch.randint(2, (101,)))
 epochs, validate = 2, print
-model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)])
+    def forward(self, X):
+        return self.layers[1](self.layers[0](X))
+model = Model()
 END
         sed -n '/^```python$/,/^```$/{/^```/!p}' $page
         cat <<'END'
