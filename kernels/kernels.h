@@ -16,7 +16,9 @@
 //     machine may give other bits. The order in which numbers are added depends on the shapes, and
 //     on a CPU also on the width of its vectors; with FMA, a product is not rounded before it is
 //     added. (BOOK_ISA in the environment chooses the instructions, see cpu/cpu.h.) On GPUs, matrix
-//     products are cuBLAS's, whose order also depends on the GPU and on cuBLAS's version.
+//     products are cuBLAS's, whose order also depends on the GPU and on cuBLAS's version. Many
+//     convolutions run on tensor cores instead, with three TF32 products for one of float32
+//     (cuda/conv2d_patch.h).
 #ifndef KERNELS_H
 #define KERNELS_H
 

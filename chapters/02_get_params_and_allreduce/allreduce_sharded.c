@@ -74,7 +74,7 @@ static void wait_for_readers(Tensor *const data[], int k) {
         for (int reader = 0; reader < k; reader++) device_wait(data[i]->device, done[reader]);
 }
 
-// Part j of data[j] without memory of its own.
+// Part j of data[j], as a view.
 static Tensor part_of(const Tensor *data, int k, int j) {
     Range part = equal_range(numel(data), k, j);
     return (Tensor){.data = part_data(data, part),

@@ -307,8 +307,8 @@
 // 1. ZeRO-1 updates each part of the parameters on a different device. Why is the result the same?
 //    Which property must the optimizer have?
 // 2. PyTorch's `ZeroRedundancyOptimizer` works on top of DDP. After DDP's allreduce, each rank
-//    updates its part of the parameters and broadcasts it. Compared with our `zero1_step()`, how
-//    many times as many bytes does this move?
+//    updates its part of the parameters and broadcasts it. How does the number of bytes that this
+//    moves compare with our `zero1_step()`?
 // 3. Which columns of the tables become smaller if you use 64 devices instead of 4? Can ZeRO-3 then
 //    train ResNet-18 with a limit of 60 MB?
 // 4. How would memory and bytes change if ZeRO-3 did not free a unit between its forward and

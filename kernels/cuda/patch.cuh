@@ -19,7 +19,7 @@ struct Sweep {
     int taps, offset[MAX_TAPS]; // of each tap from the first one in a patch, in pixels
     int weight[MAX_TAPS];       // its number in the kernel
     int first_tap;              // taps of the sweeps before this one
-    int top, left;         // the pixel of the image at row 0, column 0 with borders; -1 or less
+    int top, left;         // the image's pixel at row 0, column 0; negative if a border is there
     int patch_rows;        // the most that a tile needs
     int stride, step;      // from one window to the next in a patch; from pixel to pixel
     int out_top, out_left; // the output pixel of the grid's pixel (0,0)
