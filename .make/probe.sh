@@ -197,9 +197,7 @@ if [ -z "$bare" ] && gnuplot --version >/dev/null 2>&1; then
     set_variable GNUPLOT yes
     found "gnuplot: $(gnuplot --version)"
 else
-    plotter=gnuplot-nox # without windows; with a display, --live wants one
-    [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] && plotter=gnuplot-qt
-    lacking "gnuplot: no curves without it (package $plotter)" "$plotter"
+    lacking "gnuplot: no curves without it (package gnuplot-nox)" gnuplot-nox
 fi
 
 # The names and places are those of common/data/fashion_mnist.c.

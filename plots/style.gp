@@ -6,7 +6,6 @@
 # and draws its panels; `csv` is its first argument. Curves are `lt 1` to `lt 8`. Names stand below all panels: write
 # `unset key` after the first, or `eval names(COLUMN)` before one whose names are its own.
 
-reset # a window draws the same script again
 unset decimalsign # whatever ~/.gnuplot says
 csv = ARG1
 set datafile separator comma

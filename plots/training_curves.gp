@@ -2,12 +2,11 @@
 #
 #   gnuplot -c plots/training_curves.gp CSV OUTPUT
 #
-# CSV has the columns devices,epoch,train_loss,test_acc,seconds. OUTPUT is the name of a PNG, or "window",
-# or "dumb COLUMNS ROWS" for a drawing in letters.
+# CSV has the columns devices,epoch,train_loss,test_acc,seconds. OUTPUT is the name of a PNG, or
+# "dumb COLUMNS ROWS" for a drawing in letters.
 call ARG0[:strlen(ARG0) - strlen("training_curves.gp")]."style.gp" ARG1
 
 is_text = (ARG2[1:5] eq "dumb " && strstrt(ARG2, "/") == 0) # a PNG has a folder, maybe of that name
-is_window = (ARG2 eq "window")
 network = strstrt(csv, "05_resnet18") ? "ResNet-18" : strstrt(csv, "04_lenet") ? "LeNet" : "Training"
 
 # The numbers of devices in the file, in the order in which they appear.
@@ -29,7 +28,6 @@ if (is_text) {
     plot for [k in devices] csv skip 1 using 2:(strcol(1) eq k ? $4 : NaN) with linespoints title name(k)
     exit
 }
-if (is_window) { to_png = "" }
 # Has each run the losses and accuracies of the first, as far as it is?
 same = words(devices) > 1; first = ''
 do for [k in devices] {
@@ -50,4 +48,3 @@ do for [panel=3:4] {
         with linespoints lt (i == 1 ? 9 : (i - 2) % 7 + 1) title name(word(devices, i))
     unset key
 }
-unset multiplot # a window is drawn again

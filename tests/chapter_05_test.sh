@@ -55,7 +55,7 @@ echo "2 | ${epoch:-none}" | log_rows
 verdict "an epoch of 60000 images takes what the table says of it"
 refusals <<'ROWS'
 2 the machine colab-t4 has 1 | --machine colab-t4
-2 no values | --save none; --load none; --checkpoint none; --resume none; --log-loss none; --csv none
+2 no values | --save none; --load none; --checkpoint none; --resume none; --csv none
 ROWS
 [ ! -e none ]
 verdict $? "and nothing was written"

@@ -7,17 +7,16 @@
 #include "lenet.h"
 
 // What the book's notebook keeps in global variables.
-struct Notebook {
+typedef struct Notebook {
     Flags flags;
     Tensor *params[LENET_PARAMS];  // the common start of all runs, on the host
     Tensor *trained[LENET_PARAMS]; // where the last run ended, on the host
-    Device *devices[MAX_DEVICES];  // of the run, and what they train
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS];
     Dataset *train_data, *test_data;
     DataIter *test_iter;
-    Animator *animator; // NULL if there are no values to draw
-    LossLog loss_log;
-};
+    Curves *curves;
+    bool has_values; // not with --backend model
+} Notebook;
 
 // ## One training step
 //
@@ -54,63 +53,64 @@ struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices and then runs a loop that all chapters share:
+// `train()` copies the parameters to all devices. Training itself is two nested loops, as in d2l.
+// For each epoch, it goes through all minibatches and makes a step with each.
 //
-// main.c:train
+// main.c:training_loop
 //
-// For each minibatch, `train_epochs()` calls `step()`, and after each epoch it calls `accuracy()`,
-// which evaluates the network on device 0.
-//
-// main.c:step
+// `curves_loss()` waits for all devices and returns the sum of their losses. Nothing else here
+// waits. After each epoch, device 0 measures the accuracy, and `curves_epoch()` prints a line and
+// adds a point to the curves below.
 //
 // On a CPU, `train_batch_as_graph()` is the same as `train_batch()`. On a GPU it records the step
 // once and then launches it as a CUDA graph.
+//
+// main.c:train
 
-static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
-    Notebook *book = t->context;
-    train_batch_as_graph(X, y, book->device_params, t->devices, t->k, t->lr, losses);
+static double training_loop(Notebook *nb, DataIter *train_iter, Device *const devices[], int k,
+                            float lr) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    Timer timer = {0};
+    double acc = NAN;
+    for (int epoch = 0; epoch < nb->flags.epochs && curves_more(nb->curves); epoch++) {
+        double loss = 0;
+        int images = 0;
+        timer_start(&timer);
+        data_iter_start(train_iter, epoch);
+        while (curves_next(nb->curves, train_iter, &X, &y)) {
+            train_batch_as_graph(X, y, nb->device_params, devices, k, lr, losses);
+            loss += curves_loss(nb->curves, losses, X->shape[0]);
+            images += X->shape[0];
+        }
+        timer_stop(&timer);
+        if (interrupted()) break; // Ctrl-C: whole epochs are kept
+        acc = evaluate_accuracy_gpu(lenet, nb->device_params[0], nb->test_iter, devices[0]);
+        curves_epoch(nb->curves, loss / images, acc, &timer);
+    }
+    return acc;
 }
 
-static double accuracy(Training *t) {
-    Notebook *book = t->context;
-    return evaluate_accuracy_gpu(lenet, book->device_params[0], book->test_iter, t->devices[0]);
-}
-
-static Training training_on(Notebook *book, int k, int batch_size, float lr) {
-    const Flags *flags = &book->flags;
-    open_devices(book->devices, k);
-    Training t = {
-        .flags = flags,
-        .animator = book->animator,
-        .log = &book->loss_log,
-        .iter = data_iter_new(book->train_data, batch_size, flags->shuffle, flags->seed),
-        .devices = book->devices,
-        .k = k,
-        .lr = lr,
-        .step = step,
-        .accuracy = accuracy,
-        .context = book,
-    };
-    print_run(&t, book->train_data->count);
-    return t;
-}
-
-static Result end_of(Notebook *book, const Training *t) {
-    Result result = result_of(t, book->device_params[0], book->trained);
-    for (int i = 0; i < t->k; i++) free_params(book->device_params[i], LENET_PARAMS);
-    data_iter_free(t->iter);
-    return result;
-}
-
-Result train(Notebook *book, int num_gpus, int batch_size, float lr) {
-    Training t = training_on(book, num_gpus, batch_size, lr);
+static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
+    const Flags *flags = &nb->flags;
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, num_gpus);
+    DataIter *train_iter = data_iter_new(nb->train_data, batch_size, flags->shuffle, flags->seed);
+    long steps = curves_begin(nb->curves, train_iter, devices, num_gpus, lr);
+    print_run(devices, num_gpus, batch_size, nb->train_data->count, lr, steps);
     // Copy model parameters to `num_gpus` devices
     for (int i = 0; i < num_gpus; i++)
-        get_params(book->params, LENET_PARAMS, t.devices[i], book->device_params[i]);
+        get_params(nb->params, LENET_PARAMS, devices[i], nb->device_params[i]);
 
     ledger_reset(); // from here on, bytes between devices are counted
-    train_epochs(&t);
-    return end_of(book, &t);
+    double acc = training_loop(nb, train_iter, devices, num_gpus, lr);
+    if (steps == 0)
+        acc = evaluate_accuracy_gpu(lenet, nb->device_params[0], nb->test_iter, devices[0]);
+    curves_end(nb->curves, acc);
+    Result result =
+        result_of(num_gpus, curves_steps(nb->curves), acc, nb->device_params[0], nb->trained);
+    for (int i = 0; i < num_gpus; i++) free_params(nb->device_params[i], LENET_PARAMS);
+    data_iter_free(train_iter);
+    return result;
 }
 
 // ## One device, then two
@@ -155,13 +155,15 @@ static Prediction ask_whether_equal(void) {
         "minibatches of 256 images. Are the parameters of both equal to the last bit at the end?");
 }
 
-static void train_on_one_and_on_two(Notebook *book, int batch_size, float lr) {
-    Prediction equal = ask_whether_equal();
-    Result one = train(book, 1, batch_size, lr), two = {0};
-    if (!interrupted()) two = train(book, 2, batch_size, lr);
-    if (!interrupted() && one.t.steps > 0) {
-        print_comparison(&one, &two);
-        predict_compare_yes_no(equal, equal_to_the_bit(&one, &two));
+static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
+    Prediction equal = nb->has_values ? ask_whether_equal() : (Prediction){0};
+    Result one = train(nb, 1, batch_size, lr), two = {0};
+    if (!interrupted()) two = train(nb, 2, batch_size, lr);
+    if (!interrupted() && one.steps > 0) {
+        putchar('\n');
+        if (nb->has_values) print_comparison(&one, &two);
+        print_bytes(&two);
+        if (nb->has_values) predict_compare_yes_no(equal, equal_to_the_bit(&one, &two));
     }
     free(one.params);
     free(two.params);
@@ -289,34 +291,34 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     plot_draw(png, "lenet_modelled.gp", csv);
 }
 
-static void read_images_and_parameters(Notebook *book) {
-    const Flags *flags = &book->flags;
-    book->train_data = fashion_mnist_open(flags->data, true, flags->train_size);
-    book->test_data = fashion_mnist_open(flags->data, false, flags->test_size);
-    book->test_iter = data_iter_new(book->test_data, 256, false, 0);
-    lenet_init(book->params, flags->seed);
-    if (flags->load) safetensors_load(flags->load, book->params, LENET_PARAMS);
-    for (int i = 0; i < LENET_PARAMS; i++) book->trained[i] = tensor_to(book->params[i], host());
+static void read_images_and_parameters(Notebook *nb) {
+    const Flags *flags = &nb->flags;
+    nb->train_data = fashion_mnist_open(flags->data, true, flags->train_size);
+    nb->test_data = fashion_mnist_open(flags->data, false, flags->test_size);
+    nb->test_iter = data_iter_new(nb->test_data, 256, false, 0);
+    lenet_init(nb->params, flags->seed);
+    if (flags->load) safetensors_load(flags->load, nb->params, LENET_PARAMS);
+    for (int i = 0; i < LENET_PARAMS; i++) nb->trained[i] = tensor_to(nb->params[i], host());
 }
 
 // Trains, keeps the curves and the parameters, and draws predictions.
-static void train_with_values(Notebook *book, const Machine *machine) {
-    const Flags *flags = &book->flags;
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
-    const char *predictions = book_output("_predictions.png");
+static void train_and_draw(Notebook *nb, const Machine *machine) {
+    const Flags *flags = &nb->flags;
+    const char *csv = nb->has_values ? book_csv(".csv") : NULL;
+    const char *png = nb->has_values ? book_output(".png") : NULL;
+    const char *predictions = nb->has_values ? book_output("_predictions.png") : NULL;
     name_modelled_outputs(machine);
     book_check_outputs();
-    if (num_gpus() == 0) warn_if_cpu_is_slow();
-    book->animator = animator_new(csv, png, flags->live);
+    if (num_gpus() == 0 && nb->has_values) warn_if_cpu_is_slow();
+    nb->curves = curves_new(flags, csv, png);
     if (flags->devices == 0)
-        train_on_one_and_on_two(book, flags->batch_size, flags->lr);
+        train_on_one_and_on_two(nb, flags->batch_size, flags->lr);
     else
-        free(train(book, flags->devices, flags->batch_size, flags->lr).params);
-    animator_close(book->animator);
-    loss_log_write(&book->loss_log, flags->log_loss);
-    if (flags->save) safetensors_save(flags->save, book->trained, LENET_PARAMS);
-    if (interrupted()) return;
-    draw_predictions(predictions, book->trained, book->test_data, try_gpu(0));
+        free(train(nb, flags->devices, flags->batch_size, flags->lr).params);
+    curves_free(nb->curves);
+    if (flags->save) safetensors_save(flags->save, nb->trained, LENET_PARAMS);
+    if (predictions && !interrupted())
+        draw_predictions(predictions, nb->trained, nb->test_data, try_gpu(0));
 }
 
 int main(int argc, char *argv[]) {
@@ -332,15 +334,14 @@ int main(int argc, char *argv[]) {
     defaults.next = "make exercise-04-1, or make run-05";
     defaults.own = own_flags;
     defaults.quick_means = "--batch-size 64 --epochs 3 --train-size 16384";
-    static Notebook book; // large
-    book.flags =
-        book_begin(argc, argv,
-                   "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
-                   "With --devices K: once, on K devices.",
-                   "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
-                   "allreduce data load save log-loss csv live",
-                   defaults);
-    const Flags *flags = &book.flags;
+    static Notebook nb; // large
+    nb.flags = book_begin(argc, argv,
+                          "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
+                          "With --devices K: once, on K devices.",
+                          "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
+                          "allreduce data load save log-loss csv live",
+                          defaults);
+    const Flags *flags = &nb.flags;
     book_needs_devices(flags->devices ? flags->devices : 2);
     choose_allreduce(flags->allreduce);
     choose_graph(graph);
@@ -351,20 +352,17 @@ int main(int argc, char *argv[]) {
         model_curves_and_step(machine, flags, graph, csv, svg);
         return book_end();
     }
-    read_images_and_parameters(&book);
+    nb.has_values = flags->backend != BACKEND_MODEL;
+    read_images_and_parameters(&nb);
     const Machine *machine = machine_of_epochs(flags); // NULL: no epochs are modelled
-    if (flags->backend == BACKEND_MODEL)
-        train_without_values(&book, flags, machine);
-    else
-        train_with_values(&book, machine);
+    train_and_draw(&nb, machine);
     if (machine && !interrupted())
-        compare_modelled_epochs(machine, flags, graph, book.train_data->count);
+        compare_modelled_epochs(machine, flags, graph, nb.train_data->count);
 
-    data_iter_free(book.test_iter);
-    dataset_free(book.train_data);
-    dataset_free(book.test_data);
-    free_params(book.params, LENET_PARAMS);
-    free_params(book.trained, LENET_PARAMS);
-    loss_log_free(&book.loss_log);
+    data_iter_free(nb.test_iter);
+    dataset_free(nb.train_data);
+    dataset_free(nb.test_data);
+    free_params(nb.params, LENET_PARAMS);
+    free_params(nb.trained, LENET_PARAMS);
     return book_end();
 }

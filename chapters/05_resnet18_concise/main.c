@@ -114,9 +114,8 @@ static Notebook nb = {.bn = "averaged"};
 //
 // d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
 // with 512 images and 0.2. So each GPU still gets 256 images per step, and an epoch has half the
-// steps. Without a GPU, our program uses 16 and 32 images and only part of the data set. The
-// training loop is the one from chapter 4. After each step, the program compares the bytes sent
-// between the devices with chapter 2's formulas.
+// steps. Without a GPU, our program uses 16 and 32 images and only part of the data set. After each
+// step, the program compares the bytes sent between the devices with chapter 2's formulas.
 //
 // main.c:train_on_one_and_on_two
 //
@@ -129,91 +128,77 @@ static Notebook nb = {.bn = "averaged"};
 //
 // You can stop these runs and resume them later ([Running it](../running_it.md)).
 
-static void step(Training *t, const Tensor *X, const Tensor *y, Tensor *losses[]) {
-    Run *run = t->context;
+static void checked_step(Run *run, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     ledger_reset();
-    train_step(&run->dp, X, y, t->lr, losses);
+    train_step(&run->dp, X, y, run->lr, losses);
     CHECK(ledger_bytes_between_devices() == run->bytes_per_step, "bytes are as the formulas say");
 }
 
-static double accuracy(Training *t) {
-    Run *run = t->context;
-    return evaluate_accuracy_gpus(&run->dp, run->test_iter);
+static void training_loop(Run *run, int first_epoch) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    Timer timer = {0};
+    for (int epoch = first_epoch; epoch < nb.flags.epochs && curves_more(nb.curves); epoch++) {
+        double loss = 0;
+        int images = 0;
+        timer_start(&timer);
+        data_iter_start(run->train_iter, epoch);
+        while (curves_next(nb.curves, run->train_iter, &X, &y)) {
+            checked_step(run, X, y, losses);
+            loss += curves_loss(nb.curves, losses, X->shape[0]);
+            images += X->shape[0];
+        }
+        timer_stop(&timer);
+        run->acc = evaluate_accuracy_gpus(&run->dp, run->test_iter);
+        if (interrupted()) break;
+        bool whole = curves_epoch(nb.curves, loss / images, run->acc, &timer);
+        if (whole) keep_epoch(&nb, run, epoch + 1);
+    }
 }
 
-static void save(Training *t) {
-    Run *run = t->context;
-    save_run(&nb.runs, &run->as);
-}
-
-static void begin(Run *run) {
-    Training *t = &run->t;
-    int batch_size = run->as.batch_size;
-    run->as.t = t;
-    run->as.replicas = run->dp.bn == BN_LOCAL ? run->dp.k : 1;
+static void train_on(Run *run, Device *const devices[], int k) {
+    restart(nb.net); // back to the initial values
+    run->dp = data_parallel(nb.net, devices, k, batch_norm_mode(nb.bn));
     run->bytes_per_step = step_bytes(&run->dp);
-    run->test_iter = data_iter_new(nb.test_data, batch_size, false, 0);
-    t->iter = data_iter_new(nb.train_data, batch_size, nb.flags.shuffle, nb.flags.seed);
-    t->devices = run->dp.devices;
-    t->context = run;
-    print_training(run);
-    resume_run(&nb.runs, &run->as);
-}
-
-static void end(Run *run) {
-    print_stopped(&nb.runs);
+    run->train_iter =
+        data_iter_new(nb.train_data, run->batch_size, nb.flags.shuffle, nb.flags.seed);
+    run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
+    print_training(run, nb.bn);
+    long steps = curves_begin(nb.curves, run->train_iter, devices, k, run->lr);
+    training_loop(run, resume_run(&nb, run, steps));
+    if (steps == 0) run->acc = evaluate_accuracy_gpus(&run->dp, run->test_iter);
+    curves_end(nb.curves, run->acc);
+    print_stopped(&nb);
     share_statistics(&run->dp); // Ctrl-C may have stopped training before evaluation.
-    if (nb.flags.save) save_parameters(nb.net, run->dp.devices[0], nb.flags.save);
-    data_iter_free(run->t.iter);
+    if (nb.flags.save) save_parameters(nb.net, devices[0], nb.flags.save);
+    data_iter_free(run->train_iter);
     data_iter_free(run->test_iter);
 }
 
-static void train_anew(Run *run) {
+static Run train(int number, int k, int batch_size, float lr) {
+    Run run = {.number = number, .batch_size = batch_size, .lr = lr, .acc = NAN};
     Device *devices[MAX_DEVICES] = {NULL};
-    int k = run->t.k;
+    if (interrupted()) return run;
+    if (number < nb.resumed.run) { // It had ended before the checkpoint was written.
+        run.acc = curves_last(nb.curves, k);
+        return run;
+    }
     open_devices(devices, k);
-    restart(nb.net); // back to the initial values
-    run->dp = data_parallel(nb.net, devices, k, batch_norm_mode(nb.bn));
-    begin(run);
-    train_epochs(&run->t);
-    end(run);
-}
-
-static Run run_on(int k, int batch_size, float lr) {
-    return (Run){.as = {nb.num_runs++, batch_size, .bn = nb.bn},
-                 .t = {.flags = &nb.flags,
-                       .animator = nb.animator,
-                       .log = &nb.loss_log,
-                       .k = k,
-                       .lr = lr,
-                       .step = step,
-                       .accuracy = accuracy,
-                       .whole_epoch = save}};
-}
-
-// After --resume, a run that had already finished is not repeated.
-static void train(Run *run) {
-    if (interrupted()) return;
-    if (was_over(&nb.runs, run->as.number))
-        recall_run(&nb.runs, &run->t);
-    else
-        train_anew(run);
+    train_on(&run, devices, k);
+    return run;
 }
 
 static void print_both(const Run *one, const Run *two) {
     if (interrupted() || nb.flags.steps == 0) return;
     print_step_bytes(two);
-    if (!two->t.no_values)
-        book_result("test acc %.3f on 1 device and %.3f on 2", one->t.test_acc, two->t.test_acc);
+    if (nb.flags.backend != BACKEND_MODEL)
+        book_result("test acc %.3f on 1 device and %.3f on 2", one->acc, two->acc);
 }
 
 static void train_on_one_and_on_two(void) {
     int batch_size = nb.flags.batch_size;
     float lr = nb.flags.lr;
-    Run one = run_on(1, batch_size, lr);
-    Run two = run_on(2, 2 * batch_size, 2 * lr);
-    train(&one);
-    train(&two);
+    Run one = train(0, 1, batch_size, lr);
+    Run two = train(1, 2, 2 * batch_size, 2 * lr);
     print_both(&one, &two);
 }
 
@@ -369,7 +354,7 @@ static void read_flags(int argc, char *argv[]) {
                    "Trains d2l's ResNet-18 on k devices: first on 1, then on 2 with twice the "
                    "batch size and learning rate.",
                    "devices quick batch-size lr epochs seed train-size test-size steps "
-                   "no-shuffle allreduce data load save checkpoint resume log-loss csv live",
+                   "no-shuffle allreduce data load save checkpoint resume csv live",
                    defaults);
     choose_size(&nb);
     choose_allreduce(nb.flags.allreduce);
@@ -380,27 +365,20 @@ static void open_notebook(const char *csv, const char *png) {
     const Flags *flags = &nb.flags;
     nb.train_data = fashion_mnist_open(flags->data, true, flags->train_size);
     nb.test_data = fashion_mnist_open(flags->data, false, flags->test_size);
-    nb.animator = animator_new(csv, png, flags->live);
+    nb.curves = curves_new(flags, csv, png);
     nb.net = resnet18(FASHION_MNIST_CLASSES, 1);
+    nb.num_runs = flags->devices ? 1 : 2;
     initialize(nb.net, flags->seed);
-    nb.runs = (Runs){.flags = flags,
-                     .num_runs = flags->devices ? 1 : 2,
-                     .net = nb.net,
-                     .train_data = nb.train_data,
-                     .test_data = nb.test_data,
-                     .animator = nb.animator,
-                     .log = &nb.loss_log};
-    open_runs(&nb.runs);
+    if (flags->load) load_parameters(nb.net, flags->load);
+    open_checkpoint(&nb);
 }
 
 static void close_notebook(void) {
-    animator_close(nb.animator);
-    loss_log_write(&nb.loss_log, nb.flags.log_loss);
-    close_runs(&nb.runs);
+    curves_free(nb.curves);
+    checkpoint_close(&nb.resumed);
     module_free(nb.net);
     dataset_free(nb.train_data);
     dataset_free(nb.test_data);
-    loss_log_free(&nb.loss_log);
 }
 
 static void tell_the_story(const char *factors, const char *modelled) {
@@ -427,12 +405,10 @@ int main(int argc, char *argv[]) {
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);
     if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
-    if (k == 0) {
+    if (k == 0)
         tell_the_story(factors, modelled);
-    } else {
-        Run run = run_on(k, nb.flags.batch_size, nb.flags.lr);
-        train_anew(&run);
-    }
+    else
+        train(0, k, nb.flags.batch_size, nb.flags.lr);
     close_notebook();
     return book_end();
 }

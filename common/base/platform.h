@@ -50,12 +50,9 @@ Process process_fork(void (*run)(const void *with), const void *with);
 // Does not wait. Once it has ended, `status` is its exit status, or minus the signal that ended it.
 bool process_has_ended(Process process, int *status);
 void process_kill(Process process); // and its group
-// Kills all processes that were started in one of these two ways and have not ended, as the end of
+// Kills all processes that process_start() has started and that have not ended, as the end of
 // the program by die() or a signal does. A signal handler may call it.
 void end_processes(void);
-// Opens a pipe to a shell command. Returns NULL if that fails.
-FILE *pipe_open(const char *command);
-void pipe_close(FILE *pipe);
 
 // For functions that end the program: calls what(with) in a child process, whose messages go to
 // standard output, and returns its status, which is 0 if what() returns. Workers and GPU contexts

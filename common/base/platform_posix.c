@@ -129,12 +129,6 @@ void process_kill(Process process) {
     replace(process, 0);
 }
 
-FILE *pipe_open(const char *command) {
-    signal(SIGPIPE, SIG_IGN); // if the reader is gone, writing fails instead
-    return popen(command, "w");
-}
-void pipe_close(FILE *pipe) { pclose(pipe); }
-
 int try_in_child(void (*what)(void *with), void *with) {
     pid_t child = fork_flushed();
     if (child == 0) {

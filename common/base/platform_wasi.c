@@ -31,8 +31,6 @@ int try_in_child(void (*what)(void *with), void *with) {
     die("run the program itself, outside of the browser", "this part needs a second process");
 }
 
-FILE *pipe_open(const char *command) { return NULL; }
-void pipe_close(FILE *pipe) {}
 
 // ---- files, and this computer -------------------------------------------------------------------
 

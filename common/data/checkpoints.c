@@ -40,16 +40,10 @@ static Contents contents_of(const Module *net, Device *const devices[], int repl
     return c;
 }
 
-static void add_start(Contents *c, const Module *net, const char *prefix) {
+static void add_start(Contents *c, const Module *net) {
     Parameters all = parameters_of(net);
-    for (int p = 0; p < all.n; p++) add_tensor(c, all.list[p]->start, prefix, all.list[p]->name);
-    Counts counts = counts_of(net, true);
-    c->counts.list =
-        xgrow(c->counts.list, (size_t)(c->counts.n + counts.n + 1), sizeof *counts.list);
-    for (int i = 0; i < counts.n; i++)
-        c->counts.list[c->counts.n++] =
-            (NamedCount){xprintf("%s%s", prefix, counts.list[i].name), counts.list[i].value};
-    free_counts(&counts);
+    for (int p = 0; p < all.n; p++) add_tensor(c, all.list[p]->start, "", all.list[p]->name);
+    c->counts = counts_of(net, true);
 }
 
 static void free_contents(Contents *c) {
@@ -82,34 +76,23 @@ void save_parameters(Module *net, Device *device, const char *path) {
     free_contents(&c);
 }
 
-static void load_start(Module *net, const char *path, const char *prefix,
-                       const char *const others[]) {
+void load_parameters(Module *net, const char *path) {
     Contents c = {0};
-    add_start(&c, net, prefix);
-    load(path, &c, others);
+    add_start(&c, net);
+    load(path, &c, (const char *const[]){"start.", "replica", NULL});
     set_counts(net, &c.counts, true);
     free_contents(&c);
     restart(net);
 }
 
-void load_parameters(Module *net, const char *path) {
-    load_start(net, path, "", (const char *const[]){"start.", "replica", NULL});
-}
-
-void checkpoint_load_start(const char *path, Module *net) {
-    load_start(net, path, "start.", (const char *const[]){"", NULL});
-}
-
 // ---- checkpoints -------------------------------------------------------------------------------
 
-static const char *const starts[] = {"seed", "file", "held"};
 enum { MOST_RUNS = 2, MOST_EPOCHS = 1000000 };
 static const char damaged[] = "the file is damaged: go on from another checkpoint";
 
 void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Module *net,
                      Device *const devices[], int replicas) {
     Contents c = contents_of(net, devices, replicas);
-    if (checkpoint->start == START_HELD) add_start(&c, net, "start.");
     char run[16], epoch[16], step[32];
     snprintf(run, sizeof run, "%d", checkpoint->run);
     snprintf(epoch, sizeof epoch, "%d", checkpoint->epoch);
@@ -117,8 +100,6 @@ void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Modul
     const struct SafetensorsText texts[] = {{"run", run},
                                             {"epoch", epoch},
                                             {"step", step},
-                                            {"loss", checkpoint->loss},
-                                            {"start", starts[checkpoint->start]},
                                             {"length", checkpoint->length},
                                             {"settings", checkpoint->settings},
                                             {"history", checkpoint->history}};
@@ -145,23 +126,20 @@ static long number_in(const SafetensorsFile *file, const char *path, const char 
     return number;
 }
 
-static int start_in(const SafetensorsFile *file, const char *path) {
-    char *text = text_in(file, path, "start");
-    int start = FROM_SEED;
-    while (start <= START_HELD && strcmp(text, starts[start]) != 0) start++;
-    if (start > START_HELD)
-        die(damaged, "%s: the \"start\" is neither seed nor file nor held: '%.40s'", path, text);
-    free(text);
-    return start;
+// Until 28 November 2026, a checkpoint held the parameters that --load had read.
+static void refuse_older(const SafetensorsFile *file, const char *path) {
+    const char *start = safetensors_text(file, "start");
+    if (start && strcmp(start, "seed") != 0)
+        die("go on with that version, or train again",
+            "%s: was written, after --load, by a version of November 2026 or before", path);
 }
 
 Checkpoint checkpoint_open(const char *path) {
     SafetensorsFile file = safetensors_open(path);
+    refuse_older(&file, path);
     Checkpoint checkpoint = {.run = (int)number_in(&file, path, "run", 0, MOST_RUNS - 1),
                              .epoch = (int)number_in(&file, path, "epoch", 1, MOST_EPOCHS),
                              .step = number_in(&file, path, "step", 1, LONG_MAX),
-                             .loss = text_in(&file, path, "loss"),
-                             .start = start_in(&file, path),
                              .length = text_in(&file, path, "length"),
                              .settings = text_in(&file, path, "settings"),
                              .history = text_in(&file, path, "history")};
@@ -170,7 +148,6 @@ Checkpoint checkpoint_open(const char *path) {
 }
 
 void checkpoint_close(Checkpoint *checkpoint) {
-    free(checkpoint->loss);
     free(checkpoint->settings);
     free(checkpoint->length);
     free(checkpoint->history);

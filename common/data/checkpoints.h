@@ -10,9 +10,8 @@
 // file needs nothing for them.)
 //
 // A checkpoint is also a file of parameters for load_parameters() and for PyTorch. Everything else
-// is in texts, and in two more kinds of tensors, for which PyTorch needs strict=False. These are
-// batch norm's statistics of the other devices ("replica1.1.running_mean"), and the start of a
-// second run ("start.0.weight"), because the file that was loaded may have changed by then.
+// is in texts, and in batch norm's statistics of the other devices ("replica1.1.running_mean"), for
+// which PyTorch needs strict=False.
 #ifndef CHECKPOINTS_H
 #define CHECKPOINTS_H
 
@@ -30,17 +29,13 @@ typedef struct Checkpoint {
     int run;        // which of the program's runs, from 0
     int epoch;      // how many of its epochs are done
     long step;      // and how many minibatches
-    char *loss;     // of the last minibatch
     char *settings; // what must be the same to go on: "devices 2, batch size 512, .."
     char *length;   // what else must be the same to go on in the second run: "--epochs 3"
     char *history;  // the rows of the curves so far, as CSV
-    // What the runs start from: the seed, a file that was loaded, or what the checkpoint holds.
-    enum { FROM_SEED, FROM_FILE, START_HELD } start;
 } Checkpoint;
 
 // Writes the file, whole or not at all. Each of the first `replicas` devices has its own batch norm
-// statistics; if there is only one, all devices share them. START_HELD writes the network's start,
-// too.
+// statistics; if there is only one, all devices share them.
 void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Module *net,
                      Device *const devices[], int replicas);
 
@@ -55,7 +50,5 @@ void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char
 extern const char checkpoint_same_flags[]; // the hint for a checkpoint of other runs
 // Gives all k devices what they had then. They must hold copies (place_on()).
 void checkpoint_load(const char *path, Module *net, Device *const devices[], int k, int replicas);
-// Makes what a START_HELD checkpoint holds the network's start, as load_parameters() does.
-void checkpoint_load_start(const char *path, Module *net);
 
 #endif

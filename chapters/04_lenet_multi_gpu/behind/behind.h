@@ -1,24 +1,26 @@
 // behind.h: what two trainings are compared by, how long an epoch would take on other machines, and
 // the picture of what was learned.
 //
-// After a training, call result_of(); to compare two, print_comparison() (without values
-// print_bytes()). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
-// write_modelled_epochs(). For --backend model, call train_without_values().
+// After a training run, call result_of(), and to compare two, print_comparison() and print_bytes().
+// For the times of epochs, call model_epochs(), then print_modelled_epochs() and
+// write_modelled_epochs().
 #ifndef CHAPTER_04_BEHIND_H
 #define CHAPTER_04_BEHIND_H
 
 #include "common/data/fashion_mnist.h"
 #include "common/model/machine.h"
-#include "common/program/training.h"
+#include "common/program/flags.h"
 
 // ---- compare.c ---------------------------------------------------------------------------------
 
 // "training on [cpu:0]: batch size 256, lr 0.2, 2350 minibatches"; there are this many images.
-void print_run(const Training *t, int images);
+void print_run(Device *const devices[], int k, int batch_size, int images, float lr, long steps);
 
-// What is known of a training when it is over.
+// What is known of a training run when it is over.
 typedef struct Result {
-    Training t;              // devices, minibatches, accuracy, times
+    int k;                   // devices
+    long steps;              // minibatches
+    double acc;              // on the test images
     uint64_t bytes_per_step; // that crossed between devices
     float *params;           // where it ended: all parameters, one after the other; free() it
     size_t num_params;       // how many floats that is
@@ -26,12 +28,13 @@ typedef struct Result {
 
 // Copies the parameters of a device to `trained`, on the host. die()s if the bytes that crossed
 // between the devices since ledger_reset() differ from an allreduce's formula.
-Result result_of(const Training *t, Tensor *const device_params[], Tensor *const trained[]);
+Result result_of(int k, long steps, double acc, Tensor *const device_params[],
+                 Tensor *const trained[]);
 
 // Whether both ended with the same parameters, to the last bit.
 bool equal_to_the_bit(const Result *one, const Result *two);
 
-// Four lines: accuracies, parameters, bytes and times.
+// Two lines: accuracies and parameters.
 void print_comparison(const Result *one, const Result *two);
 // The line about bytes.
 void print_bytes(const Result *r);
@@ -95,12 +98,6 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 // read.
 void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
                            const char *csv, const char *svg);
-
-// --backend model: the trainings of the chapter on devices that compute nothing. They count bytes
-// and tell the time. `machine` is that of machine_of_epochs().
-typedef struct Notebook Notebook; // main.c defines it, and train()
-Result train(Notebook *book, int num_gpus, int batch_size, float lr);
-void train_without_values(Notebook *book, const Flags *flags, const Machine *machine);
 
 // ---- predictions.c -----------------------------------------------------------------------------
 

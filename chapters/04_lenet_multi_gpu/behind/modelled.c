@@ -1,7 +1,6 @@
 // modelled.c: how long an epoch would take on a machine, and what takes so long. What a part of a
 // step costs is found by leaving it out: the same step is timed without the exchange of gradients,
-// and on a machine whose devices and links take no time, so that only launches do. And the chapter
-// with --backend model, whose trainings have no values to compare or to draw.
+// and on a machine whose devices and links take no time, so that only launches do.
 #include "behind.h"
 
 #include "common/book.h"
@@ -212,22 +211,4 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
     ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
     write_modelled_epochs(csv, &m);
     draw_lenet_step(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size, graph);
-}
-
-// ## --backend model
-
-void train_without_values(Notebook *book, const Flags *flags, const Machine *machine) {
-    name_modelled_outputs(machine);
-    book_check_outputs();
-    bool has_two_runs = flags->devices == 0;
-    Result one = train(book, has_two_runs ? 1 : flags->devices, flags->batch_size, flags->lr);
-    if (has_two_runs && !interrupted()) {
-        Result two = train(book, 2, flags->batch_size, flags->lr);
-        if (!interrupted() && two.t.steps > 0) {
-            putchar('\n');
-            print_bytes(&two);
-        }
-        free(two.params);
-    }
-    free(one.params);
 }

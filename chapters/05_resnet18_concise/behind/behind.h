@@ -3,7 +3,8 @@
 #ifndef CHAPTER_05_BEHIND_H
 #define CHAPTER_05_BEHIND_H
 
-#include "common/program/resume.h"
+#include "common/data/checkpoints.h"
+#include "common/program/curves.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 
 // What d2l's notebook keeps in global variables: one for all runs of the program.
@@ -13,19 +14,21 @@ typedef struct Notebook {
     bool experiment, full; // --experiment, --full
     Module *net;
     Dataset *train_data, *test_data;
-    Animator *animator;
-    LossLog loss_log;
-    Runs runs;
-    int num_runs; // so far
+    Curves *curves;
+    int num_runs;
+    Checkpoint resumed; // of --resume; its run is -1 without
+    int epochs_kept;    // of this run, by --checkpoint
 } Notebook;
 
 // One of the program's runs.
 typedef struct Run {
-    ResumableRun as; // its number, batch size, and whose statistics it evaluates with
-    Training t;      // devices, learning rate, and how far it is
+    int number; // from 0
+    int batch_size;
+    float lr;
     DataParallel dp; // while the run lasts
-    DataIter *test_iter;
+    DataIter *train_iter, *test_iter;
     uint64_t bytes_per_step; // between devices, by the formulas
+    double acc;              // after the last epoch
 } Run;
 
 // ---- print.c -----------------------------------------------------------------------------------
@@ -35,10 +38,22 @@ void choose_size(Notebook *nb);
 // Says how much a smaller run leaves out, and how large the network is.
 void print_size(const Notebook *nb);
 // "training on [cpu:0]: batch size 16, lr 0.025"
-void print_training(const Run *run);
+void print_training(const Run *run, const char *bn);
 void print_step_bytes(const Run *run);
 // Sends two images through the network on each of two devices, and prints its first weights there.
 void show_where_parameters_are(Module *net);
+
+// ---- resume.c ----------------------------------------------------------------------------------
+// Reads the checkpoint of --resume and the curves in it. die()s if it is of other runs.
+void open_checkpoint(Notebook *nb);
+// In the run that was stopped, gives the replicas and the curves what they had then. Returns how
+// many epochs are done; in other runs 0. die()s if the run would differ from one that was never
+// stopped. It ends after `last` minibatches.
+int resume_run(Notebook *nb, Run *run, long last);
+// With --checkpoint: writes the file, after so many whole epochs.
+void keep_epoch(Notebook *nb, const Run *run, int epoch);
+// With --checkpoint, after Ctrl-C: says which flags continue the run.
+void print_stopped(const Notebook *nb);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------
 // Prints what an epoch of d2l's training takes on 1, 2, 4 and 8 devices of --machine, with 256

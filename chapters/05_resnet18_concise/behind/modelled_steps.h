@@ -14,10 +14,10 @@ typedef struct ModelledEpoch {
 } ModelledEpoch;
 
 // An epoch of this many images of pixels x pixels, one channel, in minibatches of batch_size for
-// all k devices together, as train_epochs() trains. The host waits after each step, and the last
-// minibatch may be smaller. The allreduce is the chosen one, the machine modelled_machine(), which
-// must have k devices; their memory is taken to be enough. The modelled clock begins anew, and the
-// network is taken off its devices.
+// all k devices together, as the chapter's training_loop() does. The host waits after each step,
+// and the last minibatch may be smaller. The allreduce is the chosen one, the machine
+// modelled_machine(), which must have k devices; their memory is taken to be enough. The modelled
+// clock begins anew, and the network is taken off its devices.
 ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, int pixels,
                              int batch_size);
 

@@ -55,10 +55,10 @@ void print_size(const Notebook *nb) {
            (double)buffer_bytes(nb->net) / 1e3);
 }
 
-void print_training(const Run *run) {
-    printf("training on %s: batch size %d, lr %g", device_names(run->t.devices, run->t.k),
-           run->as.batch_size, (double)run->t.lr);
-    printf(run->t.k > 1 ? ", batch norm's statistics: %s\n" : "\n", run->as.bn);
+void print_training(const Run *run, const char *bn) {
+    printf("training on %s: batch size %d, lr %g", device_names(run->dp.devices, run->dp.k),
+           run->batch_size, (double)run->lr);
+    printf(run->dp.k > 1 ? ", batch norm's statistics: %s\n" : "\n", bn);
 }
 
 void print_step_bytes(const Run *run) {

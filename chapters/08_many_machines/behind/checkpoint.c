@@ -16,11 +16,9 @@ void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
     if (dist_get_rank() == 0) {
         Checkpoint checkpoint = {.epoch = r->epochs,
                                  .step = r->steps,
-                                 .loss = xprintf("%.9g", r->train_loss),
                                  .settings = xstrdup(settings),
                                  .length = xstrdup("epochs"),
-                                 .history = xprintf("ranks %d\n", dist_get_world_size()),
-                                 .start = FROM_SEED};
+                                 .history = xprintf("ranks %d\n", dist_get_world_size())};
         checkpoint_save(path, &checkpoint, net->net, &device, 1);
         checkpoint_close(&checkpoint);
     }
