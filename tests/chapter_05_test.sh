@@ -118,7 +118,6 @@ verdict "--load and --steps 0 evaluate"
 refusals <<'ROWS'
 2 --experiment takes 1 and 2 devices | --experiment --devices 2; --experiment --backend model
 2 quick and --full | --quick --full
-2 load and --resume | --load averaged --resume nothing
 2 not a possible value: 'global' | --bn global
 ROWS
 echo "1..$tests"
