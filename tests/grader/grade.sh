@@ -88,8 +88,8 @@ while read -r id title folder; do
     elif [ "$seed" = 1 ]; then
         cp "$PREPARED/$id/expected.tsv" "$work/$id.tsv"
     elif [ -n "$solutions" ]; then
-        # (older than that of seed 1: of another solution, other cases or other rivals)
-        [ -n "$(find "$PREPARED/$id/seed-$seed.tsv" -newer "$PREPARED/$id/expected.tsv" 2>/dev/null)" ] ||
+        # (It goes when that of seed 1 is made anew: of another solution, other cases or other rivals.)
+        [ -f "$PREPARED/$id/seed-$seed.tsv" ] ||
             printf '%s\0' "$PREPARED/$id" "$folder" "$seed" "$PREPARED/$id/seed-$seed.tsv" >>"$work/derive"
     else
         refuse 1 "SEED=$seed: there is no solution here to see what it does then" "without SEED it takes the cases that everybody has"

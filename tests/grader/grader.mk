@@ -50,6 +50,7 @@ $(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk $(WITH)/c $(
 $(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $$(MPI_H))
 $(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(DERIVING),$1/expected.tsv)
+	@sha256sum $$(filter chapters/% tests/%,$$^) >$$@.sum && rm -f $(graded)/seed-*.tsv
 	$$(call QUIET,$$@)$(if $(wildcard $1/solution.c),LIBRARY=$(LIBRARY) sh tests/grader/derive.sh $(JUDGE) $(graded) $1 1 $$@,cp $1/expected.tsv $$@)
 endef
 $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
