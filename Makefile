@@ -26,6 +26,8 @@ SANITIZE ?=
 
 # Numbers have a point, and names one order, in all that is started here.
 export LC_ALL := C
+# Nor has the shell options that are set outside (SHELLOPTS=noclobber).
+unexport SHELLOPTS BASHOPTS
 
 BUILD  = build
 CONFIG := $(BUILD)/config.mk
@@ -112,9 +114,12 @@ LINK       = $(CC) $(CFLAGS) $(CHECKS) $(THREADING) -pthread
 # A flag for the linker's driver, whichever it is: nvcc passes on what is the compiler's (kernels/cuda/cuda.mk).
 NO_PIE     = $(if $(NVCC),-Xcompiler )-no-pie
 
+# (X.o.sum: checksums of X.c, and of its headers; .make/stale.sh)
+HEADERS_OF = sed '/:$$/d; s/^[^ ]*: //; s/\\$$//' $(@:.o=.d)
 $(BUILD)/obj/%.c.o: %.c $(WITH)/c
-	@mkdir -p $(@D)
+	@mkdir -p $(@D) && sha256sum $< >$@.sum
 	$(call QUIET,$<)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	@$(HEADERS_OF) | xargs sha256sum >>$@.sum
 
 # Chapter 8 includes mpi.h. Without MPI it finds one that knows no other rank.
 MPI_H        = $(if $(MPI),$(filter -I%,$(MPI)),-Icommon/without/mpi)
@@ -162,7 +167,7 @@ $(CHAPTERS) $(EXERCISES) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS) $(BENCHES): $
 $(NEED_MPI_H): CFLAGS_ALL += $(MPI_H)
 $(NEED_MPI_H): $(WITH)/mpi
 # (CFLAGS_ALL as it is where no target adds to it.)
-$(eval $(call KEEP,c,$(COMPILER) $(CC) $(CFLAGS_ALL)))
+$(eval $(call KEEP,c,$(COMPILER) $(CC) $(CFLAGS_ALL) X.o.sum))
 $(eval $(call KEEP,mpi,$(MPI_H)))
 $(eval $(call KEEP,link,$(LINK) $(LIBS)))
 

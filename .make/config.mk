@@ -48,3 +48,4 @@ report: $(CONFIG)
 	@$(if $(DROPPED),echo 'make: $(DROPPED) is left out: it cannot be used here' >&2)
 	@$(if $(INEXACT),echo 'make: error: $(INEXACT) among the flags: arithmetic would not be exact' >&2; \
 	    echo 'hint: here the same bits are promised on all machines; leave it out' >&2; exit 1)
+	@sh .make/stale.sh $(BUILD)

@@ -1,13 +1,16 @@
 # The exercise chapters/NN_name/exercises/N_title is a folder: your_part.c has the question and what a student writes,
-# solution.c the same functions, solved; cases.c calls them, and experiment.c measures with them. All its .c files but one
-# of the two, and those in exercises/ that the chapter's exercises share, are the program build/NN_name_exercise_N, or
-# build/solved/NN_name_exercise_N. What the functions do is judged by another program, tests/grader/judge.c, by what the
-# solution does: expected.tsv, which is made of solution.c and `rivals`, known mistakes, and never of your_part.c. Where
-# there is no solution.c, the file lies in the folder.
+# solution.c the same functions, solved; cases.c calls them, and experiment.c measures with them. One of
+# the first two, these, and all .c files there and in exercises/ that have a header (others may be somebody's copies), are the
+# program build/NN_name_exercise_N, or build/solved/NN_name_exercise_N. What the functions do is judged by another program,
+# tests/grader/judge.c, by what the solution does: expected.tsv, which is made of solution.c and `rivals`, known mistakes,
+# and never of your_part.c. Where there is no solution.c, the file lies in the folder.
 #
 # A file may_call in the folder lists what your_part.c defines and what it may call (tests/grader/gate.sh).
 
-EXERCISE_FOLDERS := $(patsubst %/your_part.c,%,$(wildcard chapters/*/exercises/*/your_part.c))
+# (A copy of a folder, 1_larger_batches_old, comes after it, and is passed over. A name with a blank is two words.)
+number_of        = $(firstword $(subst _, ,$(notdir $1)))
+folders         := $(sort $(patsubst %/your_part.c,%,$(filter chapters/%/your_part.c,$(wildcard chapters/*/exercises/*/your_part.c))))
+EXERCISE_FOLDERS := $(foreach folder,$(folders),$(filter $(folder),$(firstword $(filter $(dir $(folder))$(call number_of,$(folder))_%,$(folders)))))
 
 # One with a file needs_mpi is handed out everywhere, and compiled where there is MPI, whose mpi.h it may include.
 WITH_MPI        := $(patsubst %/needs_mpi,%,$(wildcard chapters/*/exercises/*/needs_mpi))
@@ -17,10 +20,10 @@ QUESTIONS       := $(patsubst %/question.md,%,$(wildcard chapters/*/exercises/*/
 
 # chapters/04_name/exercises/1_title is exercise 04-1, of chapter 04_name.
 chapter_of  = $(word 2,$(subst /, ,$1))
-number_of   = $(firstword $(subst _, ,$(notdir $1)))
 exercise_id = $(firstword $(subst _, ,$(chapter_of)))-$(number_of)
 
-given       = $(filter-out %/your_part.c %/solution.c,$(wildcard $1/*.c $(dir $1)*.c))
+given       = $(wildcard $1/cases.c $1/experiment.c $(filter-out $1/your_part% $1/solution%,$(patsubst %.h,%.c,$(wildcard $1/*.h $(dir $1)*.h))))
+sources     = $(foreach folder,$1,$(wildcard $(folder)/your_part.c $(folder)/solution.c) $(call given,$(folder)))
 objects     = $(patsubst %,$(BUILD)/obj/%.o,$1)
 yours       = $(BUILD)/$(chapter_of)_exercise_$(number_of)
 solved      = $(BUILD)/solved/$(notdir $(yours))
@@ -33,7 +36,7 @@ $(call objects,$1/your_part.c): YOUR_PART := -Wno-unused -Wno-unused-parameter
 endef
 $(foreach folder,$(EXERCISE_FOLDERS),$(eval $(call EXERCISE,$(folder))))
 
-NEED_MPI_H += $(foreach folder,$(WITH_MPI),$(call objects,$(wildcard $(folder)/*.c)))
+NEED_MPI_H += $(call objects,$(call sources,$(WITH_MPI)))
 
 EXERCISES        := $(foreach folder,$(BUILT_EXERCISES),$(call yours,$(folder)))
 SOLVED_EXERCISES := $(foreach folder,$(BUILT_EXERCISES),$(if $(wildcard $(folder)/solution.c),$(call solved,$(folder))))
@@ -59,7 +62,8 @@ judged-%:
 	    SOURCE=$$folder/your_part.c sh -c "$$(cat $$in/compile) -E" >$$in/your_part.i && sh tests/grader/gate.sh $$folder \
 	    $$folder/your_part.c $(call objects,$(call folder_named,$*)/your_part.c) $$in/your_part.i >&2)
 	@facts=$$(mktemp) && trap 'rm -f "$$facts"' EXIT && $(call exercise_named,$*) --facts "$$facts" 1 && \
-	    $(JUDGE) $(call expected_named,$*) "$$facts"
+	    { $(JUDGE) $(call expected_named,$*) "$$facts" || { \
+	    echo 'hint: edit $(call folder_named,$*)/$(if $(filter 1,$(SOLVED)),solution,your_part).c, then make exercise-$* again' >&2; exit 1; }; }
 	@$(if $(filter --check,$(ARGS)),,echo; $(call exercise_named,$*) $(ARGS))
 expected-%: report
 	+@$(MAKE_PARALLEL) wanted WANTED='$(call expected_named,$*)'

@@ -40,13 +40,14 @@ reasons() { # NAME: with the numbers of the parts
     jq -r --arg name "$1" '.[] | select(.name == $name) | .exercises[0] | if .reason then .reason else .parts[].reason // empty end' "$work/class.json"
 }
 grade CLASS="$work/class" CSV="$work/class.csv" JSON="$work/class.json" LIMIT=8
+[ $status -eq 1 ] && [ -s "$work/class.json" ]
 verdict $? "a class is graded, and one after the other what would harm it"
 [ "$(points right.tar.gz) $(points ada.json) $(points z_right_one)" = "10 10 10" ]
 verdict $? "who is right has all points, in a folder named as a table, too"
 [ "$(points one_hub) $(points rest_forgotten) $(points always_0)" = "8 5 6" ]
 verdict $? "who is wrong in a known way loses the points of that"
-[ "$(points empty) $(points link) $(points pipe.zip)" = "0 0 0" ] && [ -z "$(points old.csv)" ] && reasons link | grep -q "a link, which is not followed"
-verdict $? "who hands in nothing, a link or a pipe has none; a table from before is nobody"
+[ "$(points empty)" = 0 ] && ! grep '^"old.csv' "$work/class.csv" >"$out" && [ "$(grep -cE '^"(link|pipe.zip)",,,,"handed in: (a link, which is not followed|neither a folder)' "$work/class.csv")" = 2 ]
+verdict $? "who hands in nothing has none, and a link or a pipe is not graded; a table from before is nobody"
 while IFS='	' read -r name parts why; do
     lost=$(jq -r --arg name "$name" '[.[] | select(.name == $name) | .exercises[0].parts | to_entries[] | select(.value.passed | not) | .key + 1] | join(" ")' "$work/class.json")
     reasons "$name" >"$out"
@@ -107,24 +108,33 @@ cp $solution "$given/deep/a/b/3_efficient_allreduce/your_part.c"
 cp -r chapters/04*/exercises/[124]_* "$given/others/"
 cp $solution "$given/windows/3_efficient_allreduce/your_part.c.txt" && cp $solution "$given/browser/04-3 (1).c" && tar -C "$given" -czf "$given/browser.tgz" browser
 printf 'v\0o\0i\0d\0' >"$given/utf16/04-3.c"
-bsdtar --format zip -C "$work" -cf "$given/moodle/Ada_1_assignsubmission_file/mine.zip" 04-3.c
+sed 's/$/\r/' $solution >"$work/windows.c" && bsdtar --format zip -C "$work" -s /windows/04-3/ -cf "$given/moodle/Ada_1_assignsubmission_file/mine.zip" windows.c
 cp $solution "$work/müller/your_part.c" && bsdtar --format zip -C "$work" -cf "$given/umlaut.zip" müller
 (cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
 cp $solution "$given/whole/$folder/your_part.c" && cp $folder/your_part.c "$given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/"
 tar -C "$given/whole" -czf "$given/whole.tgz" build chapters
-cp $solution "$given/same/04-3.c" && cp $solution "$given/same/x/04-3.c" && cp $solution "$given/twice/04-3.c" && cp $folder/your_part.c "$given/twice/x/04-3.c"
+sed 's/$/\r/' $solution >"$given/same/04-3.c" && cp $solution "$given/same/x/04-3.c" && cp $folder/your_part.c "$given/same/x/" && cp $solution "$given/twice/04-3.c" && cp $folder/your_part.c "$given/twice/x/04-3.c"
 mkdir -m 700 "$given/closed" "$given/closed/3_efficient_allreduce" && cp $solution "$given/closed/3_efficient_allreduce/your_part.c"
 cp "$work/class/right.tar.gz" "$given/closed.tar.gz" && chmod 600 "$given/closed.tar.gz" "$given/closed/3_efficient_allreduce/your_part.c"
 ln -s "$root/$solution" "$given/a_link/04-3.c" && mkfifo "$given/a_pipe/04-3.c" && head -c 400000 /dev/zero >"$given/large/04-3.c"
 head -c 300 "$work/class/right.tar.gz" >"$given/broken.tar.gz" && : >"$given/nothing.zip" && head -c 3000 /dev/urandom >"$given/noise.zip"
-tar -C "$work/class" -cf "$given/nested.tar" right.tar.gz
+tar -C "$work/class" -cf "$given/nested.tar" right.tar.gz && cp "$given/nested.tar" "$work/1.tar" && for n in 2 3; do tar -C "$work" -cf "$work/$n.tar" $((n - 1)).tar; done && mv "$work/3.tar" "$given/"
+# Platforms and browsers rename what is handed in; what cannot be read may be the right one; other files are none.
+for name in hand-in.tar-1.gz hand-in.gz "HAND IN (1).TGZ.txt" archive; do mkdir "$given/as $name" && cp "$work/class/right.tar.gz" "$given/as $name/$name"; done
+for name in a.txz a.tbz2 a.tar.zst a.ZIP; do mkdir "$given/as $name" && (cd "$work" && bsdtar -a -cf "$given/as $name/$(echo $name | tr A-Z a-z)" 04-3.c) && mv "$given/as $name"/* "$given/as $name/$name" 2>/dev/null; done
+mkdir "$given/as 04-3.c.gz" "$given/cut" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
+for name in cut report; do cp $folder/your_part.c "$given/$name/04-3.c"; done && cp "$given/broken.tar.gz" "$given/cut/hand-in.tar-2.gz" && : >"$given/empty/hand-in.zip"
+cp "$given/noise.zip" "$given/report/photo.jpg" && bsdtar --format zip -cf "$given/report/report.docx" README.md && gzip -c "$given/noise.zip" >"$given/report/data.gz"
 mkdir "$work/many" && head -c 400000000 /dev/zero | gzip -1 >"$work/many/zeros" && bsdtar --format zip -C "$work/many" -cf "$given/bomb.zip" @- <<END
 #mtree
 zeros type=file mode=0644 uid=0 gid=0 size=1 contents=$work/04-3.c
 END
 grade CLASS="$given" CSV="$work/given.csv"
-while read -r name points words; do
-    grep "^\"$name\",$points,10,$points," "$work/given.csv" >"$out" && grep -qE "$words" "$out"
+[ "$(grep -c '^"as .*",10,10,10,""$' "$work/given.csv")" = 9 ]
+verdict $? "an archive is one under every name"
+while read -r name points words; do # (-: not graded)
+    row=",$points,10,$points,"
+    grep "^\"$name\"$(echo "$row" | sed 's/.*-.*/,,,,"handed in: /')" "$work/given.csv" >"$out" && grep -qE "$words" "$out"
     verdict $? "handed in as $name: $points of 10${words:+, as $words}"
 done <<'END'
 mine.c 10
@@ -140,15 +150,19 @@ closed.tar.gz 10
 others 0 not handed in"
 windows 0 not handed in .your_part.c.txt is not taken for it
 browser.tgz 0 04-3 .1..c is not taken for it
-utf16 0 UTF-16.*save it as UTF-8
-twice 0 handed in twice, and not the same
-a_link 0 not a plain file
-a_pipe 0 not a plain file
-large 0 more than 256 KB
-broken.tar.gz 0 not a whole archive
-nothing.zip 0 not a whole archive|an empty archive
-noise.zip 0 not a whole archive
-nested.tar 0 an archive in an archive: hand in what is in it
+report 0
+utf16 - UTF-16.*save it as UTF-8
+twice - twice, and not the same
+a_link - not a plain file
+a_pipe - not a plain file
+large - more than 256 KB
+broken.tar.gz - not a whole archive
+nothing.zip - not a whole archive|an empty archive
+noise.zip - not a whole archive
+cut - hand-in.tar-2.gz: not a whole archive
+empty - hand-in.zip: an empty archive
+nested.tar 10
+3.tar - an archive in archives in archives: hand in what is in it
 END
 
 # ---- the sandbox -------------------------------------------------------------------------------------

@@ -84,6 +84,12 @@ refused() { # STATUS WORDS NAME
 before=$(cksum <"$archive")
 kit "04-9" "" ""
 refused $? 'no exercise 04-9' "an exercise that is not there: refused, and the old archive stays"
+mkdir "$work/bin" && for tool in tar gzip; do
+    printf '#!/bin/sh\necho "%s: no" >&2\nexit 1\n' $tool >"$work/bin/$tool" && chmod +x "$work/bin/$tool"
+    PATH=$work/bin:$PATH kit "04-1" "" ""
+    refused $? 'cannot be written: .*no' "where $tool fails there is no half of an archive"
+    rm "$work/bin/$tool"
+done
 in_two() { (cd "$two" && "$@") >"$out" 2>"$errors" </dev/null; }
 in_two sh tests/grader/kit.sh "$work/build" "" "" ""
 refused $? 'no exercise here has a solution' "in what students have there is nothing to leave out: refused"

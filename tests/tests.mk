@@ -52,8 +52,8 @@ sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 # make CC=clang BUILD=build/clang OPTIMIZE='-O1 -fsyntax-only' syntax
 syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) \
         $(foreach isa,$(ISAS),$(CPU_SOURCES:kernels/cpu/%=$(BUILD)/obj/kernels/cpu-$(isa)/%.o)) \
-        $(call objects,plots/book/record.c $(wildcard chapters/*/main.c chapters/*/exercises/*.c \
-        $(BUILT_EXERCISES:%=%/*.c) tests/*.c tests/bench/*.c))
+        $(call objects,plots/book/record.c $(wildcard chapters/*/main.c tests/*.c tests/bench/*.c) \
+        $(call sources,$(BUILT_EXERCISES)))
 	@:
 
 # Style. (Of one version, as versions differ. Of shellcheck's warnings, those left out are of words that are to be split

@@ -44,7 +44,8 @@ timeout -k 9 570 make -s grade LABS="$labs" SUBMISSION=/autograder/submission SE
     GRADESCOPE="\$results" >said 2>&1 && cat said && exit
 [ \$? = 124 ] && why="it ran out of time" || why=\$(sed -n 's/.*not graded: //p; s/^grade: error: //p' said | tail -n 1 | tr -d '"\\\\')
 cat said
-echo "{\"score\": 0, \"output\": \"The grader failed, through no fault of yours: please tell your instructor. (\$why)\", \"stdout_visibility\": \"hidden\"}" >"\$results"
+case \$why in 'handed in: '*) why="Not graded, as \$why" ;; *) why="The grader failed, through no fault of yours: please tell your instructor. (\$why)" ;; esac
+echo "{\"score\": 0, \"output\": \"\$why\", \"stdout_visibility\": \"hidden\"}" >"\$results"
 END
 chmod +x "$work/setup.sh" "$work/run_autograder"
 bsdtar --format zip -C "$work" -cf "$work/gradescope.zip" setup.sh run_autograder seeds "$name.tar.gz"

@@ -3,8 +3,9 @@
 # WANTED ("04-1 1_larger_batches" in a line each), and copies them to $OWN/04-1.c. Where that cannot be, $OWN/04-1.problem says why;
 # $OWN/problem is one of all. It runs in the sandbox: names and archives are strangers'.
 #
-# What counts is ../1_larger_batches/your_part.c or ../04-1.c, wherever that lies, in archives, too. If one exercise is
-# asked for, also ../your_part.c, and any .c that is all that was handed in. Folders named build are passed over, and links.
+# What counts is ../1_larger_batches/your_part.c or ../04-1.c, wherever that lies, in archives, too, whatever their names:
+# platforms and browsers give others. If one exercise is asked for, also ../your_part.c, and any .c that is all that was
+# handed in. Folders named build are passed over, and links.
 set -eu
 wanted=$1 from=$2 name=$3
 cat "$wanted" >/dev/null && [ -w "$OWN" ] || exit 126
@@ -19,66 +20,86 @@ take() { # ID FILE SHOWN
     elif [ "$(tr -d '\0' <"$2" | wc -c)" != "$(wc -c <"$2")" ]; then
         problem "$1.problem" "$3 is no plain text (UTF-16?): save it as UTF-8"
     elif [ ! -e "$OWN/$1.c" ]; then
-        cat "$2" >"$OWN/$1.c" # (without its mode)
+        sed 's/\r$//' "$2" >"$OWN/$1.c" # (without its mode, and without the line ends of Windows)
         printf '%s\n' "$3" >"$OWN/$1.from"
     else
-        cmp -s "$2" "$OWN/$1.c" || problem "$1.problem" "handed in twice, and not the same: $(cat "$OWN/$1.from") and $3"
+        sed 's/\r$//' "$2" | cmp -s - "$OWN/$1.c" || problem "$1.problem" "twice, and not the same: $(cat "$OWN/$1.from") and $3"
     fi
 }
 
-# The files below a folder, each with what it is: "take 04-1", "meant 04-1" (by its name it may have been), "archive".
+# The files below a folder, each with what it is: "take 04-1", "else 04-1" (if there is none to take), "meant 04-1" (by its
+# name it may have been), "archive": it may be one, as it is no text (grep -I looks for bytes 0).
+below() { # FOLDER WHAT..
+    at=$1 && shift
+    find "$at" -maxdepth 13 \( -name '.?*' -o -type d -name build \) ! -path "$at" -prune -o "$@"
+}
 kinds() { # FOLDER
-    find "$1" -maxdepth 13 \( -name '.?*' -o -type d -name build \) ! -path "$1" -prune -o ! -type d -print | sort |
+    { LC_ALL=C below "$1" -type f -exec grep -LIs '' {} + -exec grep -las "$(printf '[\001-\010\016-\031]')" {} + || :
+        echo // && below "$1" ! -type d -print | sort; } |
         awk -v single="$single" -v folders="$(ls -d chapters/*/exercises/[0-9]*)" '
             FNR == NR { folder_of[$1] = $2; next }
             FNR == 1 { n = split(folders, part, /[\/\n]/); for (i = 1; i <= n; i++) exercise[part[i]] = 1 }
+            !listed { listed = $0 == "//"; binary[$0]; next }
             {
                 n = split(tolower($0), part, "/")
                 name = part[n]
                 elsewhere = !(part[n - 1] in exercise)
                 for (id in folder_of) {
                     its = part[n - 1] == folder_of[id]
-                    if (name == id ".c" || (name == "your_part.c" && (its || (single != "" && elsewhere))))
+                    if (name == id ".c" || (name == "your_part.c" && its)) {
                         print "take " id " " $0
+                        delete binary[$0]
+                    } else if (name == "your_part.c" && single != "" && elsewhere)
+                        others = others "else " id " " $0 "\n"
                     else if (index(name, id) == 1 || (index(name, "your_part") == 1 && (its || elsewhere)))
                         print "meant " id " " $0
                 }
-                if (name ~ /.\.(zip|tar|tar\.gz|tgz|tar\.xz|tar\.bz2|7z)$/) print "archive - " $0
-            }' "$wanted" -
+                if ($0 in binary) print "archive - " $0
+            }
+            END { printf "%s", others }' "$wanted" -
 }
-search() { # FOLDER NAME [inside]: NAME stands for FOLDER in what is said; in an archive no other is opened
+search() { # FOLDER NAME DEPTH: NAME stands for FOLDER in what is said; DEPTH: an x for each archive around it
     kinds "$1" | while IFS= read -r line; do
         kind=${line%% *} rest=${line#* }
         id=${rest%% *} path=${rest#* }
         shown=$2${path#"$1"/}
         case $kind in
-        take) take "$id" "$path" "$shown" ;;
+        take) : >"$OWN/$id.exact" && take "$id" "$path" "$shown" ;;
+        else) [ -e "$OWN/$id.exact" ] || take "$id" "$path" "$shown" ;;
         meant) problem "$id.meant" "${path##*/}" ;;
-        *) [ $# = 2 ] && unpack "$path" "$shown" || problem problem "$shown: an archive in an archive: hand in what is in it" ;;
+        *) unpack "$path" "$shown" "$3" "${path##*/}" ;;
         esac
     done
 }
-unpack() { # ARCHIVE SHOWN
+# A file that is no archive is passed over if it has not the name of one, either. (That of all that is handed in is meant so.)
+unpack() { # FILE SHOWN DEPTH NAME
     [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] || { problem problem "$2: not a plain file that can be read" && return; }
+    [ "$3" != xxx ] || { problem problem "$2: an archive in archives in archives: hand in what is in it" && return; }
+    { [ "$1" = "$from" ] || printf '%s\n' "$4" | grep -qiE '^hand-in|\.(zip|t?gz|t?xz|t?bz2?|tar|t?zst|7z|rar)([^a-z]|$)'; } && meant=yes || meant=
     into=$(mktemp -d) || exit 126
-    # (A name that would lead out of the folder stays in it.)
-    bsdtar -x -f "$1" -C "$into" --no-same-owner --no-same-permissions -s '|\.\./||g' >"$into.said" 2>&1 </dev/null ||
-        problem problem "${2##*/}: not a whole archive: $(sed 's/^bsdtar: //' "$into.said" | head -n 1)"
+    # (A name that would lead out of the folder stays in it. Without a password it would ask for one.)
+    if bsdtar -x -f "$1" -C "$into" --passphrase x --no-same-owner --no-same-permissions -s '|\.\./||g' >"$into.said" 2>&1 </dev/null; then
+        [ -z "$meant" ] || [ -n "$(ls -A "$into")" ] || problem problem "${2##*/}: an empty archive"
+    else
+        { grep -q 'Unrecognized archive' "$into.said" && { { gzip -t <"$1" && gzip -dc <"$1" >"$into/${4%.*}"; } || [ -z "$meant" ]; } 2>/dev/null; } ||
+            problem problem "${2##*/}: not a whole archive: $(sed 's/^bsdtar: //' "$into.said" | head -n 1)"
+    fi
     chmod -R u+rwX "$into"
-    [ -n "$(ls -A "$into")" ] || problem problem "${2##*/}: an empty archive"
-    search "$into" "$2: " inside
+    # (What came of a file in part is filled up with bytes 0.)
+    [ ! -s "$into.said" ] || LC_ALL=C find "$into" -type f -exec grep -LIsZ '' {} + | xargs -0 rm -f
+    search "$into" "$2: " "${3}x"
     rm -rf "$into" "$into.said"
 }
 
 if [ -d "$from" ]; then
-    search "$from" ''
+    search "$from" '' ''
 elif [ ! -f "$from" ]; then
     problem problem "neither a folder nor a file"
 else
     case $name in
-    *.c) [ -n "$single" ] && take "$single" "$from" "$name" ||
-        { cut -d ' ' -f 1 "$wanted" | grep -qxFe "${name%.c}" && take "${name%.c}" "$from" "$name"; } ||
+    *.[cC]) [ -n "$single" ] && take "$single" "$from" "$name" ||
+        { cut -d ' ' -f 1 "$wanted" | grep -qxFe "${name%.*}" && take "${name%.*}" "$from" "$name"; } ||
         problem problem "$name: which exercise is it? 04-1.c is that of 04-1" ;;
-    *) unpack "$from" "$name" ;;
+    *) unpack "$from" "$name" '' "$name" ;;
     esac
 fi

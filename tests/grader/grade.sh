@@ -6,7 +6,7 @@
 #
 #     NAME  04-1  0  POINTS  OF  TITLE  REASON  HINT  SECONDS     the exercise; a reason: no part could be tried
 #     NAME  04-1  2  POINTS  OF  WHAT   REASON  HINT              its part 2
-#     NAME  error REASON          not graded, through a fault of the grader or of the machine
+#     NAME  error REASON          not graded: by a fault of the grader or of the machine, or it cannot be read
 #     NAME  done
 #
 # All tables are made of it. The grading of a class that was broken off goes on where it was.
@@ -88,8 +88,8 @@ while read -r id title folder; do
     elif [ "$seed" = 1 ]; then
         cp "$PREPARED/$id/expected.tsv" "$work/$id.tsv"
     elif [ -n "$solutions" ]; then
-        # (older than that of seed 1: of another solution, other cases or other rivals)
-        [ -n "$(find "$PREPARED/$id/seed-$seed.tsv" -newer "$PREPARED/$id/expected.tsv" 2>/dev/null)" ] ||
+        # (It goes when that of seed 1 is made anew: of another solution, other cases or other rivals.)
+        [ -f "$PREPARED/$id/seed-$seed.tsv" ] ||
             printf '%s\0' "$PREPARED/$id" "$folder" "$seed" "$PREPARED/$id/seed-$seed.tsv" >>"$work/derive"
     else
         refuse 1 "SEED=$seed: there is no solution here to see what it does then" "without SEED it takes the cases that everybody has"
@@ -155,7 +155,7 @@ if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may hav
     [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
     [ "$(tr -cd '\n\t' <"$work/all" | wc -c)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end or a tab in it" "give it another one"
     exec 9>"$BUILD/lab/grading"
-    flock -w 5 9 || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
+    why=$(flock -E 75 -w 5 9 2>&1) || [ $? != 75 ] || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
     if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
         # (What was written of one that was not done is nothing.)
         awk -F '\t' 'FNR == NR { done[$1] = done[$1] || $2 == "done"; next } FNR == 1 || done[$1]' "$rows" "$rows" >"$work/rows"

@@ -50,6 +50,7 @@ $(graded)/link: $(graded)/given.o $(LIBRARY) tests/grader/grader.mk $(WITH)/c $(
 $(graded)/link: YOUR_PART := -iquote $1 -Wno-unused -Wno-unused-parameter
 $(if $(filter $1,$(WITH_MPI)),$(graded)/link: CFLAGS_ALL += $$(MPI_H))
 $(graded)/expected.tsv: $(graded)/link $(JUDGE) $(if $(wildcard $1/solution.c),$1/solution.c $1/rivals $1/may_call $(DERIVING),$1/expected.tsv)
+	@sha256sum $$(filter chapters/% tests/%,$$^) >$$@.sum && rm -f $(graded)/seed-*.tsv
 	$$(call QUIET,$$@)$(if $(wildcard $1/solution.c),LIBRARY=$(LIBRARY) sh tests/grader/derive.sh $(JUDGE) $(graded) $1 1 $$@,cp $1/expected.tsv $$@)
 endef
 $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
@@ -58,10 +59,11 @@ $(foreach folder,$(BUILT_EXERCISES),$(eval $(call GRADED_EXERCISE,$(folder))))
 GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/expected.tsv)
 .PHONY: graded
 graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/expected.tsv),$(GRADED)),$(GRADED))
-# (Two at once build one after the other.)
+# (Two at once build one after the other, where there are locks: some shared file systems have none.)
 numbers      = "$$(sh tests/grader/labs.sh make $(call quoted,$(LABS)) ids)"
-build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && \
-               flock $(BUILD)/lab/lock $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded' LABS="$$numbers"
+build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && exec 9>>$(BUILD)/lab/lock && { why=$$(flock 9 2>&1) || \
+               echo "make: goes on without a lock, so start one at a time here ($${why\#\#*: })" >&2; } && \
+               $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded' LABS="$$numbers"
 
 grade_settings = BUILD LABS SUBMISSION CLASS JSON CSV GRADESCOPE JOBS TRUSTED STRICT PART SEED
 grade_with = LIMIT=$(call quoted,$(SECONDS)) $(foreach name,$(grade_settings),$(name)=$(call quoted,$($(name)))) sh tests/grader/grade.sh

@@ -29,7 +29,7 @@ files() {
 sh tests/grader/labs.sh lab-kit "" | grep -vFxf "$work/labs" | sed 's|.* \(.*\)|^\1/|' >"$work/left_out" || :
 # Known mistakes (rivals) are edits of the solution. These tests are of what students do not have.
 cat >>"$work/left_out" <<'END'
-^chapters/.*/(solution\.c|rivals)$
+^chapters/.*/(solution|rivals)[^/]*$
 ^chapters/.*/(lab_answers|exercises/.*/answers)\.md$
 ^chapters/for_instructors\.md$
 ^tests/(lab/|(deceivers|exercises|grade|grade_machine|judge|lab_kit)_test\.sh)
@@ -54,7 +54,8 @@ done
 # newer one, unpacked over an old one, is built anew.
 archive=$build/lab/$name.tar.gz
 find "$kit" -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 946684800)" {} +
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n >"$work/$name.tar.gz"
+{ why=$(tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf "$work/$name.tar" "$name" 2>&1) &&
+    why=$(gzip -n "$work/$name.tar" 2>&1); } || refuse "$archive: cannot be written: $(echo "$why" | head -n 1)" "it needs GNU's tar, and room on the disk"
 mv "$work/$name.tar.gz" "$archive"
 echo "lab-kit: $archive ($(du -h "$archive" | cut -f 1)): ${labs:-all exercises}, without solutions"
 if [ "$offline" = 1 ]; then

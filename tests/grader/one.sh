@@ -14,7 +14,7 @@ umask 022 # (grade.sh)
 [ "$TRUST" = contained ] || chmod 711 "$outer" # another user has to come through
 own=$outer/own
 mkdir -m 777 "$own" && chmod 777 "$own"
-fail() { # by a fault of this machine or of the grader: no points rather than 0
+fail() { # by a fault of this machine or of the grader, or it cannot be read: no points rather than 0
     printf '%s\terror\t%s\n' "$shown" "$(shown "$1")" >"$outer/rows"
     finish
 }
@@ -27,8 +27,9 @@ fail_if_out_of_memory() { # (Where a cgroup counts what a hand-in has, that is i
 }
 finish() {
     printf '%s\tdone\n' "$shown" >>"$outer/rows"
-    # (The line end first: after what a full disk has cut off, too, a new row begins.)
-    flock "$ROWS" sh -c '{ echo && cat "$1"; } >>"$0"' "$ROWS" "$outer/rows" || exit 1
+    # (The line end first: after what a full disk has cut off, too, a new row begins. Where there are no locks, what one
+    # write() appends is in one piece, too.)
+    { flock 8 2>/dev/null || :; { echo && cat "$outer/rows"; } >&8; } 8>>"$ROWS" || exit 1
     [ -z "$CLASS" ] || echo "graded: $shown" >&2
     exit 0
 }
@@ -116,11 +117,10 @@ grade() { # ID FOLDER
     work=$outer/$1 said=$outer/said reason='' hint='' took=''
     mkdir -m 777 "$work" && chmod 777 "$work"
     if [ -f "$own/$1.problem" ]; then
-        reason=$(cat "$own/$1.problem") hint="one file for an exercise, the one that counts"
+        fail "handed in: $(cat "$own/$1.problem")"
     elif [ ! -f "$own/$1.c" ]; then
         hint="hand in ${2##*/}/your_part.c, or $1.c" reason="not handed in"
         [ ! -f "$own/$1.meant" ] || reason="not handed in ($(cat "$own/$1.meant") is not taken for it)"
-        [ ! -f "$own/problem" ] || reason="not found: $(cat "$own/problem")"
     else
         why=$(cp "$own/$1.c" "$work/your_part.c" 2>&1) || cannot "$work cannot be written to"
         build "$1" "$2"
@@ -130,7 +130,10 @@ grade() { # ID FOLDER
     else
         run "$1"
     fi >"$outer/parts"
-    awk -F '\t' '$2 < $3 { lost = 1 } END { exit lost }' "$outer/parts" || { fail_if_out_of_memory && fail_if_full; }
+    awk -F '\t' '$2 < $3 { lost = 1 } END { exit lost }' "$outer/parts" || {
+        [ ! -f "$own/problem" ] || fail "handed in: $(cat "$own/problem")"
+        fail_if_out_of_memory && fail_if_full
+    }
     reason=$(shown "$reason") hint=$(shown "$hint") title=${2##*/} line="$shown	$1"
     export reason hint title line took
     awk -F '\t' -v OFS='\t' -v wanted="$PART" '

@@ -7,7 +7,7 @@
 #
 # "" the one of a single hand-in, "gradescope" its results.json (gradescope-autograders.readthedocs.io, "Output Format"),
 # where each part is a test. An exercise of which no part could be tried has a reason and a hint, too; a hand-in that could
-# not be graded through a fault of the grader or of the machine has "error".
+# not be graded has "error": by a fault of the grader or of the machine, or as it cannot be read.
 def why($row): if $row[6] == "" then {} else {reason: $row[6], hint: $row[7]} end;
 def part: {what: .[5], points: (.[3] | tonumber), of: (.[4] | tonumber)} | .passed = (.points == .of);
 def exercise: # of its rows

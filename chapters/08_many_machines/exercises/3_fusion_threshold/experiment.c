@@ -7,6 +7,7 @@
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/08_many_machines/exercises/start_ranks.h"
+#include "modelled.h"
 #include "your_part.h"
 
 void write_rows(FILE *csv, const char *part, int ranks, const char *network, const Row rows[]) {

@@ -3,6 +3,7 @@
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "common/model/many_ranks.h"
+#include "modelled.h"
 #include "your_part.h"
 
 enum { NUM_WORLDS = 3, FIT_SIZES = 14 };

@@ -45,7 +45,4 @@ void write_rows(FILE *csv, const char *part, int ranks, const char *network, con
 // All gradients of a network, ready on one rank: what a rank sends if nothing is missing.
 Cycle whole_network(const NetworkKind *kind);
 
-// modelled.c: the same on machines that you do not have.
-void show_modelled(FILE *csv);
-
 #endif
