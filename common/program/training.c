@@ -3,6 +3,7 @@
 #include "common/base/platform.h"
 #include "common/base/error.h"
 #include "common/model/modelled_clock.h"
+#include "common/data/evaluate.h"
 #include "common/device/trace.h"
 #include "interrupt.h"
 
@@ -73,14 +74,21 @@ static void end_epoch(Training *t) {
     if (t->no_values) {
         printf("modelled %.3g sec\n", t->modelled_seconds);
     } else {
-        printf("train loss %.3f, test acc %.3f, %.*f sec\n", t->train_loss, t->test_acc,
-               digits_of(t->seconds), t->seconds);
+        printf("train loss %.3f, test acc %.3f, %.*f sec%s\n", t->train_loss, t->test_acc,
+               digits_of(t->seconds), t->seconds, divergence(t->train_loss));
         animator_add(t->animator, t->k, epochs, t->train_loss, t->test_acc, t->seconds);
     }
     t->sec_per_epoch = t->timer.sum / (epochs - t->first_epoch);
     t->modelled_sec_per_epoch = t->timer.modelled_sum / (epochs - t->first_epoch);
     bool whole = t->steps == (long)t->epochs_ended * t->batches;
     if (whole && t->whole_epoch) t->whole_epoch(t);
+}
+
+// What follows "sec/epoch" if no epoch was whole.
+static const char *extrapolated(const Training *t) {
+    long steps = t->steps - (long)t->first_epoch * t->batches;
+    if (steps >= t->batches) return "";
+    return xprintf(" (extrapolated from %ld of %d steps)", steps, t->batches);
 }
 
 static void print_result(const Training *t) {
@@ -93,15 +101,17 @@ static void print_result(const Training *t) {
                t->animator ? ": this run has no curves to keep yet" : "");
     } else if (!t->no_values) {
         printf("test acc: %.2f", t->test_acc);
-        if (has_epochs) printf(", %.*f sec/epoch", digits_of(t->sec_per_epoch), t->sec_per_epoch);
+        if (has_epochs)
+            printf(", %.*f sec/epoch%s", digits_of(t->sec_per_epoch), t->sec_per_epoch,
+                   extrapolated(t));
         printf(" on %s", device_names(t->devices, t->k));
         if (t->modelled_sec_per_epoch > 0) // of a run before --resume it is not known
             printf("; modelled on %s: %.3g sec/epoch", modelled_machine()->name,
                    t->modelled_sec_per_epoch);
         putchar('\n');
     } else if (has_epochs) { // without values there is only the time on a machine
-        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", t->modelled_sec_per_epoch, t->k,
-               t->k > 1 ? "s" : "", modelled_machine()->name);
+        printf("modelled: %.3g sec/epoch%s on %d device%s of %s\n", t->modelled_sec_per_epoch,
+               extrapolated(t), t->k, t->k > 1 ? "s" : "", modelled_machine()->name);
     }
 }
 

@@ -55,8 +55,11 @@ void print_bytes(const Result *r) {
 void print_comparison(const Result *one, const Result *two) {
     double acc_of_one = one->t.test_acc, acc_of_two = two->t.test_acc;
     bool learned = acc_of_one >= 0.2 || acc_of_two >= 0.2, equal = equal_to_the_bit(one, two);
+    const char *diverged = divergence(fmax(one->t.train_loss, two->t.train_loss));
     printf("\nAccuracy: %.4f on 1 device, %.4f on %d%s\n", acc_of_one, acc_of_two, two->t.k,
-           learned ? "" : ": nothing is learned yet (0.1 is guessing)");
+           learned     ? ""
+           : *diverged ? diverged
+                       : ": nothing is learned yet (0.1 is guessing)");
     printf("Parameters: %s numbers, ", grouped(one->num_params).text);
     if (equal)
         puts("equal to the bit");
