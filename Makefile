@@ -69,7 +69,7 @@ SAY_STEP  = if test -t 1; then printf '\033[K[%3d/$2] %s$(if $(filter $1,$2),\n,
 # What stands before the first empty line, and the chapters' titles; then the rest.
 help:
 	@sed '/^$$/q' .make/help.txt
-	@echo 'The chapters:' && sed -sn '1s|^# [0-9]*\. ||p' chapters/*/README.md | nl -v 0 -n rz -w 2 -s '  '
+	@echo 'The chapters:' && awk 'FNR == 1 && sub(/^# [0-9]*\. /, "") { printf "%02d  %s\n", n++, $$0 }' chapters/*/README.md
 help-all:
 	@sed '1,/^$$/d' .make/help.txt
 
@@ -145,7 +145,8 @@ LIBRARY  := $(BUILD)/libbook.a
 $(eval $(call MADE_OF,$(LIBRARY),$(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(CPU_OBJECTS)))
 $(LIBRARY):
 	@rm -f $@
-	$(call QUIET,$@)ar rcs $@ $(filter %.o,$^)
+	$(call QUIET,$@)ar rcs $@ $(filter %.o,$^) || { echo "make: error: $$(command -v ar) makes no archive" >&2; \
+	    echo 'hint: it has to be that of binutils: is another one first in PATH, such as busybox?' >&2; exit 1; }
 
 # ---- programs --------------------------------------------------------------------------------------
 

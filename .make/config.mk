@@ -26,9 +26,10 @@ $(CONFIG):
 	@cmp -s $@.new $@ || { $(if $(ALL_IS_A_GOAL),,$(call show_found,$@.new);) cp $@.new $@; }
 	@rm $@.new && $(ask_state) >$(PROBED)
 
-# Somebody else, such as root, may have made folders of the build.
-may_write = at=$$(find $(if $(wildcard $1),$1,$(or $(wildcard $(dir $1)),.) -maxdepth 0) -path build/torch -prune -o \
-    ! -writable \( -type d -o ! -user $$(id -u) \) -print 2>/dev/null) && at=$$(echo "$$at" | head -n 1) && test -z "$$at" || { \
+# Somebody else, such as root, may have made folders of the build. (In POSIX's words: busybox's find has no -writable.)
+may_write = at=$$(find $(if $(wildcard $1),$1,$(or $(wildcard $(dir $1)),.) -prune) -path build/torch -prune -o \
+    \( -type d -o ! -user $$(id -u) \) -exec sh -c 'for at; do [ -w "$$at" ] || echo "$$at"; done' sh {} + 2>/dev/null | head -n 1); \
+    test -z "$$at" || { \
     echo "make: error: $$(id -un) cannot write to $$at, which belongs to $$(stat -c %U "$$at")" >&2; \
     echo "hint: $(if $(wildcard $1),as root: chown -R $$(id -un) $1 plots,work in a copy of this folder)" >&2; exit 1; }
 
@@ -40,12 +41,15 @@ optional = $(filter-out $(MISSING),$(LACKING))
 INEXACT := $(filter -ffast% -Ofas% -funsafe% -ffinite% -fassociative% -freciprocal% -fno-signed-zeros \
            -ffp-contract=fast -mrecip%,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(OPTIMIZE))
 
-report: $(CONFIG)
+report: $(CONFIG) exact
 	@$(call may_write,$(BUILD))
 	@$(if $(ALL_IS_A_GOAL),$(call show_found,$(CONFIG)))
 	@$(if $(missing),echo 'make: error: missing: $(missing)$(if $(optional), (and for some goals: $(optional)))' >&2; \
 	    echo 'hint: make $(if $(filter-out cc,$(CC)),CC=$(if $(word 2,$(CC)),"$(CC)",$(CC)) )setup' >&2; exit 1)
 	@$(if $(DROPPED),echo 'make: $(DROPPED) is left out: it cannot be used here' >&2)
+# (What is compiled or linked depends on this through with.mk, whichever goal asks for it.)
+.PHONY: exact
+exact:
 	@$(if $(INEXACT),echo 'make: error: $(INEXACT) among the flags: arithmetic would not be exact' >&2; \
 	    echo 'hint: here the same bits are promised on all machines; leave it out' >&2; exit 1)
 	@sh .make/stale.sh $(BUILD)

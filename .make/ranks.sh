@@ -9,6 +9,13 @@ command -v mpirun >/dev/null 2>&1 || {
     echo "hint: make setup installs MPI; without it a program is one rank" >&2
     exit 1
 }
+# Open MPI 4 has room for 56 letters of a host's name before the first digit, and writes on.
+letters=$(uname -n | sed 's/[0-9.].*//')
+if [ ${#letters} -gt 56 ] && mpirun --version 2>/dev/null | grep -q 'Open MPI) [1-4]\.'; then
+    echo "ranks.sh: error: Open MPI 4 cannot start where the host's name is so long: $(uname -n)" >&2
+    echo "hint: as root: hostname SHORTER; or in a container: docker run --hostname SHORTER" >&2
+    exit 1
+fi
 if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -7,7 +7,7 @@
 WITH := $(BUILD)/with
 
 define KEEP
-$(WITH)/$1: $(if $(findstring <$(strip $2)>,<$(strip $(file <$(WITH)/$1))>),,always)
+$(WITH)/$1: $(if $(findstring <$(strip $2)>,<$(strip $(file <$(WITH)/$1))>),,always) | exact
 	@mkdir -p $$(@D)
 	@printf '%s\n' $(subst $$,$$$$,$(call quoted,$2)) >$$@
 endef

@@ -42,7 +42,7 @@ do for [panel=3:4] {
     set title (panel == 3 ? "training loss" : "test accuracy")
     set yrange [*:*] # or stats would leave out what the panel before did not show
     stats csv skip 1 using panel nooutput name "Y"
-    room = Y_max > Y_min ? 0.04 * (Y_max - Y_min) : 0.1
+    room = (Y_max > Y_min ? 0.04 * (Y_max - Y_min) : 0.1) + 1e-6 * Y_max # (a loss may be 1e30)
     set yrange [Y_min - room:Y_max + room]
     plot for [i=1:words(devices)] csv skip 1 using 2:(strcol(1) eq word(devices, i) ? column(panel) : NaN) \
         with linespoints lt (i == 1 ? 9 : (i - 2) % 7 + 1) title name(word(devices, i))

@@ -89,8 +89,10 @@ for flags in 'CFLAGS=-march=native -flto' 'CC=gcc -march=native -flto=auto'; do
     expect 0 'steps:-march=native .*-c common/base/error.c' '!steps:-march=native .*-c kernels/cpu/' '!steps:-flto'
 done
 for setting in CFLAGS=-Ofas''t CPPFLAGS=-ffast''-math OPTIMIZE=-Ofas''t 'CC=gcc -ffp-contract=fast'; do
-    report "$setting"
-    expect error "err:^make: error: -[a-zO=-]* among the flags" 'err:^hint: '
+    for goal in report build/03_split_batch; do
+        build_copy $goal "$setting"
+        expect error "err:^make: error: -[a-zO=-]* among the flags" 'err:^hint: ' '!out:^\['
+    done
 done
 would 'OPTIMIZE=-O3 -flto' programs
 expect 0 '!steps:-flto'
@@ -228,6 +230,16 @@ report CUDA=1
 expect 0 'out:✗ nvcc: found, but it does not compile: nvcc fatal : gcc 99 is too new$'
 rm "$work/toolkit/fails"
 verdict "ARCH is a list of GPU architectures, and what nvcc says is shown"
+
+# As busybox has them.
+fake find 'case " $* " in *" -writable "* | *" -printf "*) echo "find: unrecognized" >&2; exit 1 ;; esac; exec '"$(realpath "$work/path/find")"' "$@"'
+fake ar 'echo "Usage: ar x|p|t" >&2; exit 1'
+rm "$copy/build/libbook.a"
+build_copy programs
+expect error "err:^make: error: $work/path/ar makes no archive" 'err:^hint: '
+report
+expect 0 err:
+verdict "tools with fewer options than GNU's do, or are named"
 
 # ---- who builds ------------------------------------------------------------------------------------------
 

@@ -76,6 +76,10 @@ lacks modelled
 has '129,068 numbers, they differ by up to [0-9.]*e-[0-9]' 'came out: .* to open: .* next: '
 [ ! -e none/${name}_modelled.csv ] || complain "a modelled table"
 verdict "--machine none: no modelled time; what is not equal to the bit, is not called equal"
+works --backend cpu --machine none --lr 1000 --batch-size 64 --steps 6 --out none
+has 'sec: diverged' 'on 2: diverged' 'sec/epoch (extrapolated from 6 of 8 steps) on'
+lacks 'nothing is learned'
+verdict "a training that has diverged says so, and a part of an epoch that it is one"
 spins() { # VARIABLE=VALUE: how often OpenMP's threads look before they sleep
     (unset OMP_WAIT_POLICY; OMP_DISPLAY_ENV=verbose env "$@" "$program" --devices 1 --steps 1 --train-size 8 2>&1) |
         sed -n "s/.*\(GOMP_SPINCOUNT\|KMP_BLOCKTIME\) *= *'\(.*\)'/\2/p" | tail -n 1

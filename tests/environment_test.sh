@@ -86,7 +86,14 @@ mpi_cannot() { # NAME COMMAND..
 }
 mpi_cannot "no folder for temporary files, no PATH" env TMPDIR=/dev/null PATH=/nowhere OPAL_PREFIX=/nowhere
 if unshare --uts --net true 2>/dev/null; then
-    mpi_cannot "a name of 58 letters, and no network" unshare --uts --net sh -c 'hostname "$(printf %058d 0)" && exec "$@"' sh
+    long='hostname "$(printf %058d 0 | tr 0 a)" && exec "$@"'
+    mpi_cannot "a name of 58 letters, and no network" unshare --uts --net sh -c "$long" sh
+    if ldd "$program" | grep -q libmpi && mpirun --version | grep -q 'Open MPI) 4'; then
+        unshare --uts sh -c "$long" sh sh "$root/.make/ranks.sh" 2 "$program" $alone >log 2>error
+        status=$?
+        refused 1 "Open MPI 4 .*: aaaa"
+        verdict "two ranks: a name that Open MPI has no room for"
+    fi
 else
     skip "a host's long name" "only root can give it one"
 fi

@@ -121,7 +121,8 @@ static const struct {
     {2, "%s", "--learning-rate=0.1", "flag: --learning-rate=0.1", "\nhint: did you mean --lr?"},
     {2, "%s 64", "--batchsize --Batch_Size", "flag: --", "\nhint: did you mean --batch-size?"},
     {2, "%s", "--no-shuffle=1", "no such flag: --no-shuffle=1", ""},
-    {2, "%s 2", "--device --dev", "no such flag: --dev", ""}, // no abbreviations
+    {2, "%s 2", "--device --dev --evices", "no such flag: --", "\nhint: did you mean --devices?"},
+    {2, "%s", "--epoch=3 epocs --ephocs=3 --epohc", "flag: ", "\nhint: did you mean --epochs?"},
     {2, "%s", "--devices", "--devices needs a value", "\nhint: --help lists the flags"},
     {2, "--devices 2 %s", "word 3 -", "not a flag: '", "'\nhint: --help"},
     {2, "%s", "--devices=65", "no 65 devices", "\nhint: 64 at most; with --backend model, 1024"},
@@ -148,7 +149,11 @@ static const struct {
     {1, "--%s folder", "csv save log-loss trace timeline checkpoint", "folder: cannot write: Is a",
      "\nhint: give the name of a file"},
     {1, "--out %s", "w w/deeper", ": cannot make this directory: Not a directory",
-     "\nhint: there is"},
+     "\nhint: there is a file of that name: choose another with --out DIR"},
+    {1, "--out %s", "/proc/x", ": cannot make this directory",
+     "\nhint: choose another place: --out"},
+    {1, "--csv %s", "/proc/x", "/proc/x: cannot write",
+     "\nhint: choose another place: --out DIR, or"},
 };
 
 // Before anything is done: nothing is new in the folder, and what was there is as it was.

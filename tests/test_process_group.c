@@ -213,7 +213,7 @@ CASE(test_what_goes_wrong) {
 }
 
 // A program that was started by hand is rank 0 of 1, and so is one in a shell that srun started;
-// what a launcher started alone is refused, by rank 0 with one error, by the others without.
+// what a launcher started alone is refused with one error; ranks of srun leave that to rank 0.
 CASE(test_wrong_launch) {
     static const struct {
         const char *variables;
@@ -232,6 +232,7 @@ CASE(test_wrong_launch) {
         {"PMI_RANK=0 PMI_SIZE=3 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=3", 1,
          "srun started 3 processes"},
         {"RANK=0 WORLD_SIZE=4", 1, "WORLD_SIZE=4 says that torchrun started 4 processes, but"},
+        {"RANK=1 WORLD_SIZE=2", 1, "torchrun started 2 processes"}, // in its own terminal
         {"RANK=0 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", 1, "torchrun started 4"},
         {"RANK=0 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", 1, "srun started 2"},
         {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0", 0, ""},

@@ -309,7 +309,13 @@ TEST_IN_A_FOLDER(other_names) {
         {{"model.W1", "model.b1"}, "all names begin with \"model.\", those of this network do not"},
         {{"state/W1", "state/b1"}, "k.removeprefix(\"state/\"): v"},
         {{"module.net.W1", "module.net.b1"}, "all names begin with \"module.net.\""},
-        {{"module.W1", "b1"}, "\"W1\" is missing; there is \"module.W1\" (as DataParallel and DDP"},
+        {{"module.W1", "b1"},
+         "\"W1\" is missing; there is \"module.W1\" (as DataParallel and DDP name it), as 1 of 2 "
+         "names begin\nhint: save it in PyTorch with save_file({k.removeprefix(\"module.\"): v for "
+         "k, "
+         "v in net.state_dict().items()}, "},
+        {{"module.W1", "_orig_mod.b1"},
+         "k.replace(\"_orig_mod.\", \"\").replace(\"module.\", \"\")"},
         {{"W1", "_orig_mod.b1"}, "\"b1\" is missing; there is \"_orig_mod.b1\" (as torch.compile"},
         {{"net.W1", "net.b1", "optimizer.0"}, "items() if k.startswith(\"net.\")}"},
         {{"module.W1", "module.b1", "step"}, "there is \"module.W1\" (as DataParallel and DDP"},

@@ -3,6 +3,7 @@
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
+#include "common/data/evaluate.h"
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
@@ -169,8 +170,8 @@ static bool train_and_evaluate(Run *run, RankResult *r) {
     r->test_acc = accuracy(run);
     r->epochs++;
     if (!l->quiet)
-        printf("  epoch %d: train loss %.3f, test acc %.4f, %.1f sec\n", r->epochs, r->train_loss,
-               r->test_acc, seconds);
+        printf("  epoch %d: train loss %.3f, test acc %.4f, %.1f sec%s\n", r->epochs, r->train_loss,
+               r->test_acc, seconds, divergence(r->train_loss));
     return run->train.step == run->steps_of_epoch; // --steps may end within an epoch
 }
 

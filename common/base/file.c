@@ -67,20 +67,22 @@ char *path_join(const char *directory, const char *name) {
     return xprintf("%s%s%s", directory, separator, name);
 }
 
+#define ANOTHER_PLACE "choose another place: --out DIR, or the flag that names this file"
+
 static _Noreturn void die_writing(const char *path, int error) {
-    const char *hint = "choose another place for this file", *slash = strrchr(path, '/');
+    const char *hint = ANOTHER_PLACE, *slash = strrchr(path, '/');
     if (error == ENOSPC || error == EDQUOT)
-        hint = "free some space, or choose another place for this file";
+        hint = "free some space, or " ANOTHER_PLACE;
     else if (error == EFBIG)
-        hint = "files may not become that large here: see `ulimit -f`, or choose another place";
-    else if (error == ENOENT && slash)
+        hint = "files may not become that large here: see `ulimit -f`, or " ANOTHER_PLACE;
+    else if (error == ENOENT && slash && access(xprintf("%.*s", (int)(slash - path), path), F_OK))
         hint = xprintf("make the directory first: mkdir -p '%.*s'", (int)(slash - path), path);
     else if (error == ENXIO || error == EPIPE)
         hint = "whoever reads this pipe has to read to its end";
     else if (error == EISDIR)
         hint = "give the name of a file, not of a directory";
     else if (error == EACCES || error == EPERM || error == EROFS)
-        hint = "choose a place where you may write";
+        hint = "you may not write there; " ANOTHER_PLACE;
     die(hint, "%s: cannot write: %s", path, strerror(error));
 }
 
@@ -204,9 +206,10 @@ static void make_one_directory(const char *path) {
         if (S_ISDIR(status.st_mode)) return;
         error = ENOTDIR;
     }
-    const char *hint = "choose another place";
-    if (error == ENOTDIR) hint = "there is a file of that name: choose another";
-    if (error == ENOSPC || error == EDQUOT) hint = "free some space, or choose another place";
+    const char *hint = "choose another place: --out DIR";
+    if (error == ENOTDIR) hint = "there is a file of that name: choose another with --out DIR";
+    if (error == ENOSPC || error == EDQUOT)
+        hint = "free some space, or choose another place: --out DIR";
     die(hint, "%s: cannot make this directory: %s", path, strerror(error));
 }
 

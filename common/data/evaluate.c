@@ -1,6 +1,9 @@
 // evaluate.c: each device counts its correct answers; the host adds up the counts at the end.
 #include "evaluate.h"
+#include "common/base/error.h"
 #include "common/tensor/functional.h"
+
+#include <math.h>
 
 Accuracy accuracy_begin(Device *const devices[], int k) {
     Accuracy a = {.k = k};
@@ -44,4 +47,11 @@ double evaluate_accuracy_gpu(Net *net, Tensor *const params[], DataIter *data_it
         accuracy_count(&a, (Tensor *[]){net(X_here, params)}, &y_here);
     }
     return accuracy_end(&a);
+}
+
+const char *divergence(double train_loss) {
+    double guessing = log(FASHION_MNIST_CLASSES);
+    if (!(train_loss > 10 * guessing)) return "";
+    return xprintf(": diverged (guessing has a loss of %.3f), start again with a smaller --lr",
+                   guessing);
 }

@@ -31,4 +31,8 @@ void accuracy_count(Accuracy *a, Tensor *const y_hat[], Tensor *const y[]);
 // Waits once, for all devices.
 double accuracy_end(Accuracy *a);
 
+// What to add to the results of a training whose last epoch had this mean loss: ": diverged, .." if
+// it is far more than that of guessing, else "".
+const char *divergence(double train_loss);
+
 #endif

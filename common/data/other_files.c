@@ -127,17 +127,20 @@ static const char *whose(const char *prefix) {
 #define OF_STATE  ": v for k, v in net.state_dict().items()"
 
 static _Noreturn void die_of_prefix(const char *path, const char *taken, const char *prefix,
-                                    Names in_file, const char *missing) {
+                                    Names in_file, Names wanted, const char *missing) {
     const char *whole = xprintf("%s%s", taken, prefix);
-    bool all = all_begin(in_file, prefix);
-    // The hint drops other names, unless they all have the prefix.
-    const char *only = all ? "" : xprintf(" if k.startswith(\"%s\")", whole);
+    bool all = all_begin(in_file, prefix), all_wanted = true;
+    int with = 0;
+    for (int i = 0; i < in_file.n; i++) with += begins(in_file.list[i], prefix);
+    for (int i = 0; i < wanted.n; i++) all_wanted &= has(in_file, prefix, wanted.list[i]);
+    // The hint drops other names, unless some of them are wanted.
+    const char *only = all || !all_wanted ? "" : xprintf(" if k.startswith(\"%s\")", whole);
     const char *hint =
         xprintf(SAVE_WITH "k.removeprefix(\"%s\")" OF_STATE "%s}, \"w.safetensors\")", whole, only);
     if (all)
         die(hint, "%s: all names begin with \"%s\", those of this network do not", path, whole);
-    die(hint, "%s: tensor \"%s\" is missing; there is \"%s%s\"%s", path, missing, whole, missing,
-        whose(whole));
+    die(hint, "%s: tensor \"%s\" is missing; there is \"%s%s\"%s, as %d of %d names begin", path,
+        missing, whole, missing, whose(whole), with, in_file.n);
 }
 
 void die_of_names(const char *path, const char *taken, Names in_file, Names wanted) {
@@ -145,10 +148,14 @@ void die_of_names(const char *path, const char *taken, Names in_file, Names want
     while (m + 1 < wanted.n && has(in_file, "", wanted.list[m])) m++;
     const char *missing = wanted.list[m];
     const char *prefix = prefix_of_missing(in_file, wanted, missing);
-    if (prefix) die_of_prefix(path, taken, prefix, in_file, missing);
+    if (prefix) die_of_prefix(path, taken, prefix, in_file, wanted, missing);
+    int modules = 0;
+    for (int i = 0; i < in_file.n; i++) modules += begins(in_file.list[i], "module.");
     for (int i = 0; i < in_file.n; i++)
         if (strstr(in_file.list[i], "_orig_mod."))
-            die(SAVE_WITH "k.replace(\"_orig_mod.\", \"\")" OF_STATE "}, \"w.safetensors\")",
+            die(xprintf(SAVE_WITH "k.replace(\"_orig_mod.\", \"\")%s" OF_STATE
+                                  "}, \"w.safetensors\")",
+                        modules > 0 ? ".replace(\"module.\", \"\")" : ""),
                 "%s: tensor \"%s\" is missing; there is \"%s\"%s", path, missing, in_file.list[i],
                 whose("_orig_mod."));
     const char *all = wanted.list[0];

@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/platform.h"
+#include "common/data/evaluate.h"
 #include "common/device/trace.h"
 #include "common/model/modelled_clock.h"
 #include "interrupt.h"
@@ -201,13 +202,20 @@ bool curves_epoch(Curves *c, double loss, double acc, const Timer *timer) {
     c->modelled_seconds = timer->modelled_sum;
     printf("  epoch %2.3g: ", epochs);
     if (has_values(c->devices[0])) {
-        printf("train loss %.3f, test acc %.3f, %.*f sec\n", loss, acc, digits_of(seconds),
-               seconds);
+        printf("train loss %.3f, test acc %.3f, %.*f sec%s\n", loss, acc, digits_of(seconds),
+               seconds, divergence(loss));
         add_point(c, epochs, loss, acc, seconds);
     } else {
         printf("modelled %.3g sec\n", modelled);
     }
     return c->steps == (long)c->last_epoch * c->batches;
+}
+
+// What follows "sec/epoch" if no epoch was whole.
+static const char *extrapolated(const Curves *c) {
+    long steps = c->steps - (long)c->first_epoch * c->batches;
+    if (steps >= c->batches) return "";
+    return xprintf(" (extrapolated from %ld of %d steps)", steps, c->batches);
 }
 
 void curves_end(const Curves *c, double acc) {
@@ -221,13 +229,13 @@ void curves_end(const Curves *c, double acc) {
                c->csv ? ": this run has no curves to keep yet" : "");
     } else if (has_values(c->devices[0])) {
         printf("test acc: %.2f", acc);
-        if (seconds > 0) printf(", %.*f sec/epoch", digits_of(seconds), seconds);
+        if (seconds > 0) printf(", %.*f sec/epoch%s", digits_of(seconds), seconds, extrapolated(c));
         printf(" on %s", device_names(c->devices, c->k));
         if (modelled > 0)
             printf("; modelled on %s: %.3g sec/epoch", modelled_machine()->name, modelled);
         putchar('\n');
     } else if (epochs > 0) { // without values there is only the time on a machine
-        printf("modelled: %.3g sec/epoch on %d device%s of %s\n", modelled, c->k,
+        printf("modelled: %.3g sec/epoch%s on %d device%s of %s\n", modelled, extrapolated(c), c->k,
                c->k > 1 ? "s" : "", modelled_machine()->name);
     }
 }

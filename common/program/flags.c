@@ -315,15 +315,41 @@ static bool same_letters(const char *text, const char *word) {
     }
 }
 
-// --batch_size=64 and -batch-size mean --batch-size, and --learning-rate means the flag with that
-// help.
-static const char *hint_for(const char *word, const Program *program) {
-    for (int i = 0; i < program->num_flags; i++) {
-        const Flag *flag = program->flags[i];
-        if (same_letters(flag->name, word) || same_letters(flag->help, word))
-            return xprintf("did you mean --%s? --help lists the flags", flag->name);
+// How many letters must be added, left out or replaced to get the name from the first letters of
+// the word; a beginning of the name needs none.
+static size_t changes(const char *word, size_t length, const char *name) {
+    enum { MOST = 40 };
+    size_t row[MOST]; // from the first i letters of the word
+    if (length >= MOST) return length;
+    if (length > 2 && strncmp(word, name, length) == 0) return 0;
+    for (size_t i = 0; i <= length; i++) row[i] = i;
+    for (; *name; name++) {
+        size_t before = row[0]++;
+        for (size_t i = 1; i <= length; i++) {
+            size_t replaced = before + (word[i - 1] != *name);
+            before = row[i];
+            row[i] = 1 + (row[i] < row[i - 1] ? row[i] : row[i - 1]);
+            if (replaced < row[i]) row[i] = replaced;
+        }
     }
-    return "--help lists the flags";
+    return row[length];
+}
+
+// --batch_size=64 and -batch-size mean --batch-size, --learning-rate means the flag with that help,
+// and --device the nearest one.
+static const char *hint_for(const char *word, const Program *program) {
+    const char *letters = word + strspn(word, "-"), *nearest = NULL;
+    size_t length = strcspn(letters, "="), least = (length + 1) / 3 + 1;
+    for (int i = 0; i < program->num_flags && least > 0; i++) {
+        const Flag *flag = program->flags[i];
+        bool same = same_letters(flag->name, word) || same_letters(flag->help, word);
+        size_t away = same ? 0 : 1 + changes(letters, length, flag->name);
+        if (away > least || (nearest && away == least)) continue;
+        nearest = flag->name;
+        least = away;
+    }
+    return nearest ? xprintf("did you mean --%s? --help lists the flags", nearest)
+                   : "--help lists the flags";
 }
 
 // Stores the values that the words give, and with --quick the values that it stands for, unless

@@ -21,7 +21,7 @@ done <"$work/named" >"$work/labs"
 # lie about there, too. (-z: else git writes a name with an umlaut in another way.)
 files() {
     git ls-files -z 2>/dev/null | tr '\0' '\n' | grep . || {
-        ls .clang-format .editorconfig .gitignore LICENSE Makefile
+        ls .clang-format .editorconfig .gitattributes .gitignore LICENSE Makefile
         find README.md .devcontainer .make chapters common kernels plots tests -type f ! -path '*/.*' |
             grep -E '(/(Dockerfile|c_names|in_browser|may_call|needs_mpi|ranks|recorded)|\.(awk|c|cpp|css|csv|cu|cuh|gp|h|html|jq|js|json|lua|machine|md|mk|png|py|safetensors|sbatch|sed|sh|txt|yml))$'
     }

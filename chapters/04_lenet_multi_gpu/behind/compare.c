@@ -55,7 +55,7 @@ void print_bytes(const Result *r) {
 void print_comparison(const Result *one, const Result *two) {
     bool learned = one->acc >= 0.2 || two->acc >= 0.2, equal = equal_to_the_bit(one, two);
     printf("Accuracy: %.4f on 1 device, %.4f on %d%s\n", one->acc, two->acc, two->k,
-           learned ? "" : ": nothing is learned yet (0.1 is guessing)");
+           learned ? "" : ": nothing is learned (0.1 is guessing)");
     printf("Parameters: %s numbers, ", grouped(one->num_params).text);
     if (equal)
         puts("equal to the bit");

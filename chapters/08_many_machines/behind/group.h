@@ -63,7 +63,8 @@ void enqueue_leave(void);
 // launch.c: what a rank has to do with what started it (common/base/launcher.h)
 //
 // die()s if the launcher started more processes than the `found` ones, which find each other: all
-// would do the same work. Only rank 0 reports it.
+// would do the same work. Rank 0 reports it; others (but not srun's) if nobody has ended them
+// since.
 void launch_check(const Launch *launch, int found);
 // From now on, if this rank is killed or ends without a word, a line says which rank it was. Call
 // it before there are threads. The second one ends that.

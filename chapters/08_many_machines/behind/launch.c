@@ -36,11 +36,13 @@ static void send_witness_away(void) {
 void launch_check(const Launch *launch, int found) {
     const unsigned UNTIL_RANK_0_HAS_SAID_IT = 3;
     if (found >= launch->size) return;
-    if (launch->rank > 0) { // what srun has started may go on when rank 0 has ended
+    if (launch->rank > 0 && strcmp(launch->by, "srun") == 0) { // may go on when rank 0 has ended
         sleep(UNTIL_RANK_0_HAS_SAID_IT);
         send_witness_away();
         _exit(EXIT_FAILURE);
     }
+    // (Another launcher has ended this rank by then. If not, it has a terminal of its own.)
+    if (launch->rank > 0) let_another_speak(UNTIL_RANK_0_HAS_SAID_IT);
     die(way_out(launch),
         "%s=%d says that %s started %d processes, but each is a world of %d: all would do the same "
         "work",
