@@ -3,9 +3,10 @@
 # rooms named before it, and the kernels; the kernels know neither rooms nor chapters; a chapter knows only
 # chapters before it, and no backend; common/book.h, which brings all that chapters use, is for chapters (and
 # tests) alone; and no two chapters define one symbol. (So no circle runs through two rooms; nor does one
-# through the files of common/base, common/device or common/tensor.) POSIX's threads and processes are behind
-# platform.h, but for those of many machines. Prints TAP. At the end each kind of mistake is planted in a small tree,
-# and must be found.
+# through the files of common/base, common/device or common/tensor.) In a chapter main.c uses the files beside it, which
+# teach, and behind/, which uses what teaches: so what teaches includes no behind/, no chapter includes another's, and
+# nothing needs main.c. POSIX's threads and processes are behind platform.h, but for those of many
+# machines. Prints TAP. At the end each kind of mistake is planted in a small tree, and must be found.
 . "$(dirname "$0")/tap.sh"
 # In this order; common/README.md says what is in each. The last one is common/book.h.
 rooms="base device model tensor data program book.h"
@@ -29,6 +30,8 @@ functions='
         if (!(name in rank_of)) print path ": the order of rooms in this test lacks " name
         return rank_of[name]
     }
+    function is_main(path) { return path ~ /^chapters\/[^\/]*\/main\.c$/ }
+    function teaches(path) { return path ~ /^chapters\/[^\/]*\/[^\/]*$/ && !is_main(path) }
     function is_backend(path) {
         return path ~ /^kernels\/(cpu|cuda)\// || path ~ /^common\/device\/(backend|device_cpu|device_cuda|cuda_none)\./
     }'
@@ -48,6 +51,8 @@ wrong_includes() { # TREE
             if (!(included in exists)) print where ": there is no " $2
             else if (rank(included) > rank(file)) print where ": " place(file) " includes " included
             else if (file ~ /^chapters/ && is_backend(included)) print where ": a chapter includes " included
+            else if (is_main(included) || included ~ /\/behind\// && (teaches(file) || place(file) != place(included)))
+                print where ": includes " included
         }
         function plain(path) { # without folder/../
             while (sub(/[^\/.]+\/\.\.\//, "", path));
@@ -85,7 +90,7 @@ wrong_symbols() { # TREE BUILD
             for (need in needs) {
                 split(need, part, SUBSEP)
                 if (!(part[2] in home)) continue # a library has it
-                if (rank(home[part[2]]) > rank(part[1]))
+                if (rank(home[part[2]]) > rank(part[1]) || is_main(home[part[2]]))
                     print part[1] " needs " part[2] ", which " home[part[2]] " defines"
                 else if (part[1] ~ /^chapters/ && is_backend(home[part[2]]))
                     print part[1] " needs " part[2] " of a backend, " home[part[2]]
@@ -130,7 +135,9 @@ common/device/device.c #include "common/base/error.h"\n#include "device.h"\nint 
 common/book.h #include "common/device/device.h"
 chapters/01_one/one.h int one(void);
 chapters/01_one/one.c #include "one.h"\n#include "common/device/device.h"\nint one(void) { return device(); }
-chapters/01_one/main.c #include "one.h"\nint main(void) { return one(); }
+chapters/01_one/behind/behind.h #include "../one.h"\nint behind(void);
+chapters/01_one/behind/behind.c #include "behind.h"\nint behind(void) { return one(); }
+chapters/01_one/main.c #include "one.h"\n#include "behind/behind.h"\nint own(void) { return 1; }\nint main(void) { return one() + behind(); }
 chapters/02_two/two.h int two(void);
 chapters/02_two/two.c #include "chapters/01_one/one.h"\nint two(void) { return one(); }
 chapters/02_two/main.c #include "common/book.h"\nint main(void) { return 0; }
@@ -156,9 +163,13 @@ a chapter that includes a backend@chapters/02_two/main.c@#include "kernels/cpu/c
 a room that includes what is for chapters@common/device/device.h@#include "common/book.h"@device includes common/book.h
 a room without a place in the order@common/cellar/wine.h@#include "common/base/error.h"@the order of rooms in this test lacks cellar
 an include of what is not there@chapters/01_one/one.c@#include "nowhere.h"@there is no nowhere.h
+what teaches that includes behind/@chapters/01_one/one.c@#include "behind/behind.h"@one.c:1: includes chapters/01_one/behind/behind.h
+a chapter that includes behind/ of another@chapters/02_two/main.c@#include "../01_one/behind/behind.h"@main.c:1: includes
+an include of main.c@chapters/01_one/behind/behind.c@#include "../main.c"@behind.c:1: includes chapters/01_one/main.c
 a room that needs a later one@common/base/error.c@int device(void); int error(void) { return device(); }@error.c needs device, which common/device/device.c defines
 a kernel that needs a room@kernels/cpu/sum.c@int error(void); int cpu_kernel(void) { return error(); }@kernels/cpu/sum.c needs error, which common/base/error.c
 a chapter that needs a later one@chapters/01_one/one.c@int two(void); int one(void) { return two(); }@one.c needs two, which chapters/02_two/two.c
+what needs main.c@chapters/01_one/behind/behind.c@int own(void); int behind(void) { return own(); }@behind.c needs own, which chapters/01_one/main.c defines
 a chapter that needs a backend@chapters/02_two/two.c@int cpu_kernel(void); int two(void) { return cpu_kernel(); }@two.c needs cpu_kernel of a backend
 a chapter that knows POSIX@chapters/02_two/two.c@#include <pthread.h>\nint two(void) { return 2; }@chapters/02_two/two.c:1:#include <pthread.h>
 a room that asks which system it is on@common/base/error.c@#ifdef __linux__\nint error(void) { return 1; }\n#endif@common/base/error.c:1:#ifdef __linux__

@@ -4,13 +4,6 @@
 
 enum { SIDE = 1024, PRODUCTS = 4 };
 
-struct Job {
-    int k;
-    Device *devices[MAX_DEVICES];
-    Tensor *X[MAX_DEVICES];  // on each device a matrix of SIDE x SIDE, filled with 1 / SIDE
-    Event done[MAX_DEVICES]; // the end of each device's products
-};
-
 // ## Host, devices, queues
 //
 // The **host** is the computer's own processor and memory. Our program runs there, and the data set
@@ -80,7 +73,7 @@ static void ask_too_early(Device *device, Tensor *x) {
 // If you read a clock, launch a kernel and read the clock again, you have measured only how fast
 // the host can enqueue. To time the work itself, wait before each reading:
 //
-// main.c:time_by
+// time_by.c:time_by
 //
 // We have two clocks. One *measures* the time on this computer. CPU devices share its cores, so two
 // of them are no faster than one. No two runs give the same times. The other clock is *modelled*. A
@@ -92,20 +85,6 @@ static void ask_too_early(Device *device, Tensor *x) {
 //
 // Once the host has enqueued the products, it can do other work that does not need the result. From
 // here on, all times on this page are modelled.
-
-static void begin_steps(Job *job) {
-    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
-}
-
-Times time_by(Clock *now, Enqueue *enqueue, Job *job) {
-    begin_steps(job); // see "Tape and arena"
-    synchronize_all();
-    double start = now();
-    enqueue(job);
-    double enqueued = now() - start;
-    synchronize_all();
-    return (Times){enqueued, now() - start};
-}
 
 static void on_device_0(Job *job) { run(job->X[0]); }
 

@@ -7,6 +7,7 @@
 #define ALLREDUCE_H
 
 #include "common/base/range.h"
+#include "common/model/machine.h"
 #include "common/tensor/tensor.h"
 
 // data[i] is on device i. Afterwards each data[i] holds the sum of all, the same bits on each. The
@@ -89,6 +90,11 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i);
 
 // NULL if allreduce() takes these tensors, else what is wrong with them.
 const char *allreduce_mistake(Tensor *const data[], int k);
+
+// Seconds of one allreduce of vectors of n floats on k devices of a machine that need not be here:
+// the same code runs on devices that compute nothing.
+double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
+                          int n);
 
 // ---- for the algorithms ----------------------------------------------------------------------
 

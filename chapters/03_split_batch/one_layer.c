@@ -4,7 +4,6 @@
 
 #include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
-#include "behind/behind.h"
 #include "split_batch.h"
 
 void one_layer_new(Tensor *params[2], uint64_t seed) {
@@ -12,6 +11,11 @@ void one_layer_new(Tensor *params[2], uint64_t seed) {
     params[1] = tensor_new(host(), CLASSES);
     fill_normal(params[0]->data, numel(params[0]), 0.1, seed, STREAM_PARAMS);
     tensor_fill(params[1], 0);
+}
+
+void open_step(Device *devices[], int k) {
+    open_devices(devices, k);
+    for (int i = 0; i < k; i++) begin_step(devices[i]);
 }
 
 static void gradient_of_sum(Tensor *X_shard, Tensor *y_shard, Tensor *const params[2]) {

@@ -12,6 +12,9 @@ enum { PIXELS = 28 * 28, CLASSES = FASHION_MNIST_CLASSES, NUM_GRADS = PIXELS * C
 // params[0] = W, params[1] = b, on the host; to be freed with free_params().
 void one_layer_new(Tensor *params[2], uint64_t seed);
 
+// Opens devices 0..k-1 and begins a step on them.
+void open_step(Device *devices[], int k);
+
 // What a device computes: the gradient of the *sum* of its rows' losses.
 typedef struct ShardGradient {
     int rows;

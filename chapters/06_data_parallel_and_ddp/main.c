@@ -2,6 +2,7 @@
 #include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "behind/behind.h"
+#include "mistakes.h"
 
 // ## In PyTorch
 //

@@ -1,8 +1,10 @@
 // mistakes.c: five mistakes, made on purpose, and what reveals each of them.
-#include "behind/behind.h"
+#include "mistakes.h"
 
 #include "common/book.h"
 #include "chapters/03_split_batch/split_batch.h"
+#include "ddp.h"
+#include "networks.h"
 #include "sampler.h"
 
 // Three of them are made in a child process, on two devices without values. We know which gradients

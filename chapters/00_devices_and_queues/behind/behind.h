@@ -5,20 +5,7 @@
 #define CHAPTER_00_BEHIND_H
 
 #include "common/program/table.h"
-#include "common/tensor/tensor.h"
-
-typedef struct Job Job;         // the devices, and what they work on: main.c defines it
-typedef void Enqueue(Job *job); // some work
-typedef double Clock(void);     // seconds
-
-// In seconds since the host began to enqueue: when it had enqueued everything, and when that was
-// done.
-typedef struct Times {
-    double enqueued, done;
-} Times;
-
-// main.c's: times what the host enqueues. Results of earlier work are then gone.
-Times time_by(Clock *now, Enqueue *enqueue, Job *job);
+#include "../time_by.h"
 
 // Prints how long the work takes by both clocks, if there are both.
 void show_both_times(Enqueue *enqueue, Job *job);

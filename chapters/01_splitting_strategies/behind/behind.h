@@ -3,7 +3,7 @@
 #ifndef CHAPTER_01_BEHIND_H
 #define CHAPTER_01_BEHIND_H
 
-#include "record.h"
+#include "../record.h"
 
 // costs_of_a_step.c: parameters, work and activations of each layer, and the largest layer's share.
 void print_network(const Network *network);

@@ -1,7 +1,6 @@
 // behind.h: the chapter's tables and figures, and what is shown with --backend model.
 //
-// For the time of one allreduce on a machine that need not be here, call modelled_allreduce(). The
-// tables print themselves and write their rows of the CSV, between figures_open() and
+// The tables print themselves and write their rows of the CSV, between figures_open() and
 // figures_close().
 #ifndef CHAPTER_02_BEHIND_H
 #define CHAPTER_02_BEHIND_H
@@ -26,12 +25,7 @@ bool all_replicas_equal(Tensor *const data[], int k);
 void check_copies(Tensor *const copies[], Tensor *const params[], int n);
 void check_sum_of_1_and_2(Tensor *const data[2]);
 
-// ---- figures.c: modelled times, rows of the CSV, and the picture of them -----------------------
-
-// Seconds of one allreduce of vectors of n floats on k devices of a machine that need not be here:
-// the same code runs on devices that compute nothing.
-double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
-                          int n);
+// ---- figures.c: rows of the CSV, and the picture of its modelled times -------------------------
 
 // The CSV, and the machine of its modelled times.
 typedef struct Figures {

@@ -11,18 +11,14 @@
 // 0, 1, 2, ... in the given shape, on the host. With cols 0 it is a vector.
 Tensor *arange(int rows, int cols);
 
-// Opens devices 0..k-1 and begins a step on them.
-void open_step(Device *devices[], int k);
-
 // Checks that each row is there once, in order, and that X and y are split alike. Waits.
 void check_shards(const Tensor *X, const Tensor *y, Tensor *const X_shards[],
                   Tensor *const y_shards[], int k);
 
-// The table of shards. print_sizes() splits n rows over k devices, checks the shards and adds a
-// row: n, k, their sizes. add_sizes() only adds the row.
+// The table of shards. print_sizes() splits n rows over k devices, checks the shards (where they
+// have values) and adds a row: n, k, their sizes.
 Table table_of_sizes(void);
 void print_sizes(Table *t, int n, int k);
-void add_sizes(Table *t, int n, int k, Tensor *const X_shards[]);
 
 // The table of errors. print_errors() compares two gradients from k devices with the gradient from
 // one, and adds a row: n, k, both errors. The first must be right, the second exactly if k divides

@@ -3,7 +3,6 @@
 #ifndef CHAPTER_06_BEHIND_H
 #define CHAPTER_06_BEHIND_H
 
-#include "common/data/fashion_mnist.h"
 #include "common/device/trace.h"
 #include "common/model/machine.h"
 #include "../ddp.h"
@@ -73,9 +72,5 @@ bool sweep_bucket_sizes(int k, int rows);
 // decides. Ends the program with an error if a figure is not as the verdict says. Without values
 // the claims that need them are left open. X and y: a minibatch on the host.
 void print_claims(int k, int rows, const Tensor *X, const Tensor *y);
-
-// mistakes.c: makes five mistakes on purpose, and prints the message or the figure that gives each
-// away. Ends the program with an error if one of them is not noticed.
-void make_mistakes(DataIter *batches);
 
 #endif

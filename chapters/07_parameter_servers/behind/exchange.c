@@ -3,7 +3,6 @@
 
 #include "common/book.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/02_get_params_and_allreduce/behind/behind.h"
 #include "chapters/03_split_batch/split_batch.h"
 
 // If all workers sent to server 0 first, the other servers would have to wait. So server s begins

@@ -7,8 +7,8 @@
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
-#include "chapters/01_splitting_strategies/behind/record.h"
 #include "chapters/01_splitting_strategies/costs.h"
+#include "chapters/01_splitting_strategies/record.h"
 #include "your_part.h"
 
 enum { IMAGES = 4096, NUM_MS = 5, FILL_DRAIN = 0, YOURS, NUM_ORDERS };

@@ -2,7 +2,7 @@
 #ifndef RECORD_H
 #define RECORD_H
 
-#include "../problem.h"
+#include "problem.h"
 #include "common/device/trace.h"
 
 // A step as trace_modelled() returned it. The first word of a label says what kind of work it was:

@@ -1,0 +1,18 @@
+// time_by.c: see time_by.h.
+#include "time_by.h"
+
+#include "common/tensor/autograd.h"
+
+void begin_steps(Job *job) {
+    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
+}
+
+Times time_by(Clock *now, Enqueue *enqueue, Job *job) {
+    begin_steps(job); // see "Tape and arena"
+    synchronize_all();
+    double start = now();
+    enqueue(job);
+    double enqueued = now() - start;
+    synchronize_all();
+    return (Times){enqueued, now() - start};
+}

@@ -1,0 +1,27 @@
+// time_by.h: the devices, what they work on, and how long that takes.
+#ifndef TIME_BY_H
+#define TIME_BY_H
+
+#include "common/tensor/tensor.h"
+
+typedef struct Job {
+    int k;
+    Device *devices[MAX_DEVICES];
+    Tensor *X[MAX_DEVICES];  // on each device a matrix of SIDE x SIDE, filled with 1 / SIDE
+    Event done[MAX_DEVICES]; // the end of each device's products
+} Job;
+
+typedef void Enqueue(Job *job); // some work
+typedef double Clock(void);     // seconds
+
+// In seconds since the host began to enqueue: when it had enqueued everything, and when that was
+// done.
+typedef struct Times {
+    double enqueued, done;
+} Times;
+
+// Times what the host enqueues. Results of earlier work are then gone.
+Times time_by(Clock *now, Enqueue *enqueue, Job *job);
+void begin_steps(Job *job);
+
+#endif
