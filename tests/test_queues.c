@@ -2,6 +2,8 @@
 // use, events, calls of the host's functions, and the one thread that enqueues. Also built with
 // TSan; so it uses kernels that need no library.
 #include "common/device/device.h"
+#include "common/device/graph.h"
+#include "common/device/queue_observer.h"
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"
 #include "cases.h"
@@ -230,6 +232,85 @@ static void events_stay_what_they_are(void **state) {
     assert_true(event_reached((Event){0}) && event_reached(device_record(host())));
 }
 
+// ---- observers ---------------------------------------------------------------------------------
+
+static Queue *observed; // what is told of it is written down
+static char told[64];
+
+static void tell(const Queue *queue, char what) {
+    size_t length = strlen(told);
+    assert_true(length + 1 < sizeof told);
+    if (queue == observed) told[length] = what;
+}
+
+static void tell_launch(Queue *queue, KernelId kernel, const void *args) {
+    assert_true(kernel == KERNEL_fill && args);
+    tell(queue, 'L');
+}
+
+static void tell_copy(Queue *queue, const Device *to, const void *dst, const Device *from,
+                      size_t bytes) {
+    assert_true(to == host() && dst && from == queue_device(queue) && bytes == sizeof(float));
+    tell(queue, 'C');
+}
+
+// Of what was enqueued before it, the observer has been told: it can say which point that is.
+static void tell_record(Event *event) {
+    tell(event->queue, 'R');
+    if (event->queue == observed && event->ticket) event->modelled = strlen(told);
+}
+
+static void tell_wait(Queue *queue, Event event) {
+    assert_true(event.queue != queue && event.ticket);
+    tell(queue, 'W');
+}
+
+static void tell_host_wait(Event event) { tell(event.queue, 'H'); }
+static void tell_graph(Device *const devices[], int k) { tell(compute_queue(devices[k - 1]), '('); }
+static void *tell_graph_end(void) { return tell(observed, ')'), observed; }
+static void tell_graph_launch(void *graph) { tell(graph, 'G'); }
+static void tell_graph_free(void *graph) { tell(graph, 'F'); }
+
+// Each is told once, after it was enqueued, and nothing else is; nothing to whoever has left.
+static void observers_are_told_once(void **state) {
+    static const QueueObserver observer = {
+        tell_launch, tell_copy,      tell_record,       tell_wait,       tell_host_wait,
+        tell_graph,  tell_graph_end, tell_graph_launch, tell_graph_free,
+    };
+    Device *device = device_under_test(state);
+    Queue *comm = comm_queue(device);
+    Tensor *x = filled(device, 0);
+    float first;
+    synchronize(device);
+    observed = compute_queue(device);
+    memset(told, 0, sizeof told);
+    queue_observe(&observer);
+    queue_observe(&observer);
+    launch(device, fill, .x = x->data, .value = 1, .n = N);
+    assert_int_equal(queue_record(observed).modelled, 2);
+    queue_wait(observed, queue_record(observed)); // of the same queue: there is nothing to wait for
+    queue_wait(observed, queue_record(comm));
+    queue_copy(observed, host(), &first, device, x->data, sizeof first);
+    queue_copy(observed, host(), &first, device, x->data, 0);
+    event_synchronize(queue_record(observed));
+    assert_string_equal(told, "LRRWCRH");
+    if (has_graphs(device)) {
+        graph_begin(&device, 1);
+        launch(device, fill, .x = x->data, .value = 2, .n = N);
+        Graph *graph = graph_end();
+        graph_launch(graph);
+        graph_launch(graph);
+        graph_free(graph);
+        assert_string_equal(told, "LRRWCRH(L)GGF");
+    }
+    queue_unobserve(&observer);
+    memset(told, 0, sizeof told);
+    launch(device, fill, .x = x->data, .value = 3, .n = N);
+    synchronize(device);
+    assert_string_equal(told, "");
+    assert_all(x, 3);
+}
+
 // ---- trace -------------------------------------------------------------------------------------
 
 static void a_trace_tells_the_queues_apart(void **state) {
@@ -284,6 +365,7 @@ int main(void) {
         ON_BOTH(freed_memory_waits_for_what_is_being_sent),
         ON_BOTH(a_stamp_knows_what_was_freed),
         ON_BOTH(events_stay_what_they_are),
+        ON_BOTH(observers_are_told_once),
         ON_BOTH(a_trace_tells_the_queues_apart),
     };
     return cmocka_run_group_tests_name("queues", tests, NULL, close_kept);

@@ -1,5 +1,6 @@
 // test_zero.c: chapter 9: each stage against chapter 6's DDP, to the bit; what every device sends,
 // receives and holds against the formulas; limits; and mistakes that are made on purpose.
+#include "common/device/queue_observer.h"
 #include "common/model/modelled_clock.h"
 #include "common/tensor/arena.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -270,6 +271,7 @@ static void be_late(Queue *queue, const Device *to, const void *dst, const Devic
     (void)to, (void)dst, (void)from, (void)bytes;
     queue_call(queue, sleep_so_long, &a_little);
 }
+static const QueueObserver late = {.copy = be_late};
 
 // and some devices begin a step late.
 static void begin_late(Device *const devices[], int k) {
@@ -288,9 +290,9 @@ static void test_late_queues(void **state) {
             Trained expected = train_stage(kind, stage, devices, K, NULL);
             devices_limit_memory((double)expected.peak);
             devices_under_test(state, K, devices);
-            watch_copies(be_late);
+            queue_observe(&late);
             Trained got = train_stage(kind, stage, devices, K, begin_late);
-            watch_copies(NULL);
+            queue_unobserve(&late);
             devices_limit_memory(INFINITY);
             assert_same(kind, stage, K, &got, &expected);
         }

@@ -4,6 +4,7 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "chapters/09_what_each_device_keeps/behind/behind.h"
 #include "common/data/checkpoints.h"
+#include "common/device/queue_observer.h"
 #include "cases.h"
 #include "formula.h"
 
@@ -238,6 +239,7 @@ static void forbid_copies(Queue *queue, const Device *to, const void *dst, const
     fprintf(stderr, "something was changed\n");
     _exit(7);
 }
+static const QueueObserver no_copies = {.copy = forbid_copies};
 
 static void clean(void) {
     if (chdir("/") == 0) remove_test_folder(NULL);
@@ -247,7 +249,7 @@ static void clean(void) {
 static void resume_bad(Stage stage, int k, const char *now) {
     Run r = begin(NULL, stage, k);
     synchronize_all();
-    watch_copies(forbid_copies);
+    queue_observe(&no_copies);
     atexit(clean);
     zero_load(r.z, now, "ck");
 }
@@ -287,7 +289,7 @@ DIES("ck-0.safetensors: is of another network", {
     open_devices(&device, 1);
     Zero *z = zero_new(net, &device, 1, ZERO_3, (AdamOptions){0});
     synchronize_all();
-    watch_copies(forbid_copies);
+    queue_observe(&no_copies);
     atexit(clean);
     zero_load(z, settings, "ck");
 })

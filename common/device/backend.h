@@ -100,14 +100,9 @@ Device *device_of_id(int id);
 void queues_belong_to_this_thread(void);
 void check_host_thread(void);
 
-// ledger.c: a copy was enqueued. Between ledger_record() and ledger_recorded() copies are not
-// entered but kept for ledger_add_all(), because a graph is recorded that will be launched later.
-typedef struct Shipments Shipments;
+// ledger.c: from now on it observes the queues; and a copy that device.c makes by itself.
+void ledger_begin(void);
 void ledger_add(const Device *from, const Device *to, size_t bytes);
-void ledger_record(void);
-Shipments *ledger_recorded(void);
-void ledger_add_all(const Shipments *recorded);
-void shipments_free(Shipments *recorded);
 
 // graph.c: work other than a copy from the host is about to be enqueued.
 void graph_before_work(void);

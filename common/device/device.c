@@ -106,6 +106,7 @@ static Device *open_device(int id, const Backend *backend, int number) {
     name_device(device, number);
     if (system_.open == 0) queues_belong_to_this_thread();
     check_host_thread();
+    ledger_begin();
     if (modelled) modelled->open(device);
     system_.open++;
     system_.devices[id] = device;

@@ -1,9 +1,9 @@
-// graph.c: a graph is what the backend has recorded, with its copies for the ledger and its work
-// for the modelled clock. graph_launch() repeats all three.
+// graph.c: a graph is what the backend has recorded, with what each observer of the queues keeps of
+// it. graph_launch() repeats all of them.
 #include "graph.h"
 #include "backend.h"
 #include "common/base/error.h"
-#include "modelled_hooks.h"
+#include "queue_observer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,11 @@ struct Graph {
     Device *devices[MAX_DEVICES];
     int k;
     bool has_work; // recording has begun
-    Shipments *bytes;
-    ModelledGraph *time; // NULL: none is modelled
+    struct {
+        const QueueObserver *observer;
+        void *kept; // by its graph_end()
+    } seen[MAX_OBSERVERS];
+    int num_seen;
 };
 
 static Graph *recorded; // between graph_begin() and graph_end()
@@ -33,8 +36,7 @@ void graph_begin(Device *const devices[], int k) {
 void graph_before_work(void) {
     if (!recorded || recorded->has_work) return;
     recorded->has_work = true;
-    ledger_record();
-    if (modelled) modelled->graph_begin(recorded->devices, recorded->k);
+    TELL(graph_begin, recorded->devices, recorded->k);
     recorded->backend->graph_begin(recorded->devices, recorded->k);
 }
 
@@ -43,21 +45,24 @@ Graph *graph_end(void) {
     graph_before_work(); // an empty graph is one, too
     recorded = NULL;
     graph->work = graph->backend->graph_end(graph->devices, graph->k);
-    graph->time = modelled ? modelled->graph_end() : NULL;
-    graph->bytes = ledger_recorded();
+    FOR_OBSERVERS(o) {
+        if (!(*o)->graph_end) continue;
+        graph->seen[graph->num_seen].observer = *o;
+        graph->seen[graph->num_seen++].kept = (*o)->graph_end();
+    }
     return graph;
 }
 
 void graph_launch(const Graph *graph) {
     graph->backend->graph_launch(graph->work, graph->devices, graph->k);
-    if (graph->time) modelled->graph_launch(graph->time);
-    ledger_add_all(graph->bytes);
+    for (int i = 0; i < graph->num_seen; i++)
+        graph->seen[i].observer->graph_launch(graph->seen[i].kept);
 }
 
 void graph_free(Graph *graph) {
     if (!graph) return;
     graph->backend->graph_free(graph->work);
-    if (graph->time) modelled->graph_free(graph->time);
-    shipments_free(graph->bytes);
+    for (int i = 0; i < graph->num_seen; i++)
+        graph->seen[i].observer->graph_free(graph->seen[i].kept);
     free(graph);
 }

@@ -1,7 +1,8 @@
-// ledger.c: a table of bytes, to which queue.c adds each copy.
+// ledger.c: a table of bytes, to which each copy that is enqueued is added.
 #include "ledger.h"
 #include "backend.h"
 #include "common/base/error.h"
+#include "queue_observer.h"
 
 #include <stdlib.h>
 
@@ -14,34 +15,39 @@ static void enter(int from, int to, uint64_t bytes) {
     sent[from][to] += bytes;
 }
 
-// ---- copies recorded for later ------------------------------------------------------------------
+// ---- copies of a graph, which will be launched later ---------------------------------------------
 
 typedef struct Shipment {
     int from, to;
     uint64_t bytes;
 } Shipment;
 
-struct Shipments {
+typedef struct Shipments {
     Shipment *list;
     size_t count, room;
-};
+} Shipments;
 
 static Shipments *recording;
 
-void ledger_record(void) { recording = xcalloc(1, sizeof *recording); }
+static void begin_graph(Device *const devices[], int k) {
+    (void)devices, (void)k;
+    recording = xcalloc(1, sizeof *recording);
+}
 
-Shipments *ledger_recorded(void) {
+static void *end_graph(void) {
     Shipments *recorded = recording;
     recording = NULL;
     return recorded;
 }
 
-void ledger_add_all(const Shipments *recorded) {
+static void launch_graph(void *kept) {
+    const Shipments *recorded = kept;
     for (size_t i = 0; i < recorded->count; i++)
         enter(recorded->list[i].from, recorded->list[i].to, recorded->list[i].bytes);
 }
 
-void shipments_free(Shipments *recorded) {
+static void free_graph(void *kept) {
+    Shipments *recorded = kept;
     free(recorded->list);
     free(recorded);
 }
@@ -57,6 +63,23 @@ void ledger_add(const Device *from, const Device *to, size_t bytes) {
     }
     s->list = xroom(s->list, s->count, &s->room, sizeof *s->list);
     s->list[s->count++] = (Shipment){from->id, to->id, bytes};
+}
+
+static void add_copy(Queue *queue, const Device *to, const void *dst, const Device *from,
+                     size_t bytes) {
+    (void)queue, (void)dst;
+    ledger_add(from, to, bytes);
+}
+
+void ledger_begin(void) {
+    static const QueueObserver observer = {
+        .copy = add_copy,
+        .graph_begin = begin_graph,
+        .graph_end = end_graph,
+        .graph_launch = launch_graph,
+        .graph_free = free_graph,
+    };
+    queue_observe(&observer);
 }
 
 void ledger_reset(void) {

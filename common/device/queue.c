@@ -1,10 +1,10 @@
 // queue.c: hands work to the backend that does it (device_cpu.c, device_cuda.c; behind backend.h),
-// and tells the ledger, the modelled clock, and a graph that is being recorded.
+// then tells whoever observes the queues (queue_observer.h).
 #include "queue.h"
 #include "backend.h"
 #include "common/base/error.h"
 #include "memory.h"
-#include "modelled_hooks.h"
+#include "queue_observer.h"
 
 #include <string.h>
 
@@ -57,12 +57,9 @@ void queue_launch(Queue *queue, KernelId kernel, const void *args, size_t size) 
     check_host_thread();
     graph_before_work();
     (backend->launch)(queue, kernel, args, size); // in brackets: not the macro of that name
-    if (modelled) (modelled->launch)(queue, kernel, args);
+    TELL(launch, queue, kernel, args);
     if (is_noted(queue)) note_arguments(queue, args, size);
 }
-
-static CopyWatcher *watcher;
-void watch_copies(CopyWatcher *copied) { watcher = copied; }
 
 void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *src, size_t bytes) {
     const Backend *backend = backend_of(queue);
@@ -74,10 +71,8 @@ void queue_copy(Queue *queue, Device *to, void *dst, Device *from, const void *s
     if (bytes == 0) return;
     CHECK(to != from || dst != src, "a copy onto itself moves nothing");
     if (from->backend) graph_before_work();
-    ledger_add(from, to, bytes);
     backend->copy(queue, to, dst, from, src, bytes);
-    if (watcher) watcher(queue, to, dst, from, bytes);
-    if (modelled) modelled->copy(queue, to, from, bytes);
+    TELL(copy, queue, to, dst, from, bytes);
     if (!from->backend) queue->host_read = queue_record(queue);
     note(queue, to, dst);
     note(queue, from, src);
@@ -102,7 +97,9 @@ Event queue_record(Queue *queue) {
     const Backend *backend = queue->device->backend;
     if (!backend) return (Event){queue, 0, 0};
     check_host_thread();
-    return (Event){queue, backend->record(queue), modelled ? modelled->record(queue) : 0};
+    Event event = {queue, backend->record(queue), 0};
+    TELL(record, &event);
+    return event;
 }
 
 void queue_wait(Queue *queue, Event event) {
@@ -114,7 +111,7 @@ void queue_wait(Queue *queue, Event event) {
         return;
     }
     backend->wait(queue, event);
-    if (modelled) modelled->wait(queue, event);
+    TELL(wait, queue, event);
 }
 
 bool event_reached(Event event) {
@@ -124,5 +121,5 @@ bool event_reached(Event event) {
 void event_synchronize(Event event) {
     if (event.ticket == 0) return;
     event.queue->device->backend->host_wait(event);
-    if (modelled) modelled->host_wait(event);
+    TELL(host_wait, event);
 }

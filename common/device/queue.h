@@ -72,12 +72,6 @@ void event_synchronize(Event event); // the host waits for it
 // must be on the queue's device.
 void queue_uses(Queue *queue, const void *memory);
 
-// From now on copied() is called after each copy that queue_copy() enqueued, for code that inspects
-// what is sent (cargo.c). NULL ends that.
-typedef void CopyWatcher(Queue *queue, const Device *to, const void *dst, const Device *from,
-                         size_t bytes);
-void watch_copies(CopyWatcher *copied);
-
 // The CUDA stream (cudaStream_t), for libraries that enqueue by themselves; NULL on a CPU device.
 void *queue_native(Queue *queue);
 

@@ -1,6 +1,6 @@
-// device_model.c: devices that compute nothing, so there may be a thousand of them. queue.c tells
-// the modelled clock what is enqueued, and that says how long it would take. Memory has addresses,
-// and nothing behind them. What is copied to the host arrives as NaN: there are no values, and
+// device_model.c: devices that compute nothing, so there may be a thousand of them. The modelled
+// clock observes what is enqueued, and says how long it would take. Memory has addresses, and
+// nothing behind them. What is copied to the host arrives as NaN: there are no values, and
 // nothing may look as if there were.
 #include "common/base/error.h"
 #include "common/device/memory.h"
@@ -75,7 +75,7 @@ static void model_set_slowdown(Queue *queue, double times) {} // the clock asks 
 static uint64_t model_record(Queue *queue) { return ++*(uint64_t *)queue->work; }
 static void model_wait(Queue *queue, Event event) {}
 static bool model_reached(Event event) { return modelled_reached(event); }
-static void model_host_wait(Event event) {} // queue.c tells the clock
+static void model_host_wait(Event event) {} // the clock observes it
 
 // ---- graphs: the modelled clock has them -------------------------------------------------------
 

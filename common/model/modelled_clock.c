@@ -1,14 +1,17 @@
-// modelled_clock.c: is told of all work by the device layer (modelled_hooks.h), computes how long
-// it takes on the machine, and hands it to the simulation.
+// modelled_clock.c: observes what is enqueued (queue_observer.h), computes how long it takes on the
+// machine, and hands it to the simulation.
 #include "modelled_clock.h"
 #include "common/base/error.h"
 #include "common/device/modelled_hooks.h"
+#include "common/device/queue_observer.h"
 #include "common/device/spans.h"
 #include "simulation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct ModelledGraph ModelledGraph;
 
 static struct {
     const Machine *machine; // which one; NULL: there is no clock
@@ -188,7 +191,9 @@ static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     enqueue(queue, work, traffic.launches);
 }
 
-static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_t bytes) {
+static void copy_bytes(Queue *queue, const Device *to, const void *dst, const Device *from,
+                       size_t bytes) {
+    (void)dst;
     if (!is_timed(queue)) return;
     Work work;
     if (to == from) { // as long as a kernel that reads and writes the bytes
@@ -212,13 +217,13 @@ static void copy_bytes(Queue *queue, const Device *to, const Device *from, size_
     enqueue(queue, work, 1);
 }
 
-static uint64_t record_event(const Queue *queue) {
-    if (!is_timed(queue)) return 0;
-    int number = queue_of(queue);
+static void record_event(Event *event) {
+    if (!is_timed(event->queue)) return;
+    int number = queue_of(event->queue);
     uint64_t last = simulation_last(clock_.simulation, number).number;
     if (clock_.recording && number < clock_.recording->num_queues)
         last += clock_.recording->queues[number].added;
-    return clock_.started << NUMBER_BITS | last;
+    event->modelled = clock_.started << NUMBER_BITS | last;
 }
 
 // (The time to record the event is included, because the same host usually records it.)
@@ -258,7 +263,7 @@ static void begin_graph(Device *const devices[], int k) {
     memcpy(clock_.recording->devices, devices, sizeof(Device *) * (size_t)k);
 }
 
-static ModelledGraph *end_graph(void) {
+static void *end_graph(void) {
     ModelledGraph *graph = clock_.recording;
     clock_.recording = NULL;
     return graph;
@@ -278,7 +283,8 @@ static void join_queues(const ModelledGraph *g) {
             }
 }
 
-static void launch_graph(const ModelledGraph *g) {
+static void launch_graph(void *kept) {
+    const ModelledGraph *g = kept;
     if (!g || !clock_.machine || g->started != clock_.started) return;
     for (int i = 0; i < g->k; i++) // each host launches its part
         if (i == 0 || host_number(g->devices[i]) != host_number(g->devices[i - 1]))
@@ -303,7 +309,8 @@ static void launch_graph(const ModelledGraph *g) {
     join_queues(g);
 }
 
-static void free_graph(ModelledGraph *graph) {
+static void free_graph(void *kept) {
+    ModelledGraph *graph = kept;
     if (!graph) return;
     free(graph->queues);
     free(graph->work);
@@ -319,31 +326,37 @@ static void set_hosts(bool ranks) {
     clock_.hosts = xcalloc((size_t)clock_.num_hosts, sizeof *clock_.hosts);
 }
 
-static const ModelledHooks hooks = {
-    .backend = &model_backend,
-    .open = open_on_machine,
-    .launch = launch_kernel,
-    .copy = copy_bytes,
-    .record = record_event,
-    .wait = wait_for_event,
-    .host_wait = host_waits,
-    .graph_begin = begin_graph,
-    .graph_end = end_graph,
-    .graph_launch = launch_graph,
-    .graph_free = free_graph,
-    .seconds = modelled_seconds,
-    .trace = follow_trace,
-    .trace_seconds = trace_seconds,
-};
+static void offer_clock(void) {
+    static const ModelledHooks hooks = {
+        .backend = &model_backend,
+        .open = open_on_machine,
+        .seconds = modelled_seconds,
+        .trace = follow_trace,
+        .trace_seconds = trace_seconds,
+    };
+    static const QueueObserver observer = {
+        .launch = launch_kernel,
+        .copy = copy_bytes,
+        .record = record_event,
+        .wait = wait_for_event,
+        .host_wait = host_waits,
+        .graph_begin = begin_graph,
+        .graph_end = end_graph,
+        .graph_launch = launch_graph,
+        .graph_free = free_graph,
+    };
+    modelled = &hooks;
+    queue_observe(&observer);
+}
 
 Device *model_device(int i) {
-    modelled = &hooks; // there may be no clock yet
+    offer_clock();
     return open_model_device(i);
 }
 
 void modelled_clock_start(const Machine *machine) {
     CHECK(!clock_.recording, "a graph is recorded on one machine");
-    modelled = &hooks;
+    offer_clock();
     synchronize_all();
     clock_.before = trace_seconds();
     simulation_free(clock_.simulation);

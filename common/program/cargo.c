@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/platform.h"
 #include "common/device/device.h"
+#include "common/device/queue_observer.h"
 
 #include <stdlib.h>
 
@@ -37,7 +38,8 @@ static void add_cargo(Queue *queue, const Device *to, const void *dst, const Dev
 }
 
 void ledger_watch_cargo(void) {
-    watch_copies(add_cargo);
+    static const QueueObserver observer = {.copy = add_cargo};
+    queue_observe(&observer);
     for (int i = 0; i < NUM_DEVICE_IDS; i++) {
         free(cargo[i]);
         cargo[i] = NULL;
