@@ -300,12 +300,10 @@ static void read_images_and_parameters(Notebook *book) {
 }
 
 // Trains, keeps the curves and the parameters, and draws predictions.
-static void train_with_values(Notebook *book, const Machine *machine) {
+static void train_with_values(Notebook *book) {
     const Flags *flags = &book->flags;
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    const char *csv = book_output(".csv"), *png = book_output(".png");
     const char *predictions = book_output("_predictions.png");
-    name_modelled_outputs(machine);
-    book_check_outputs();
     if (num_gpus() == 0) warn_if_cpu_is_slow();
     book->animator = animator_new(csv, png, flags->live);
     if (flags->devices == 0)
@@ -346,17 +344,19 @@ int main(int argc, char *argv[]) {
     choose_graph(graph);
     if (curves) {
         const Machine *machine = book_needs_machine("--curves");
+        book_outputs("_modelled.csv _step.svg");
         const char *csv = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
-        book_check_outputs();
         model_curves_and_step(machine, flags, graph, csv, svg);
         return book_end();
     }
     read_images_and_parameters(&book);
     const Machine *machine = machine_of_epochs(flags); // NULL: no epochs are modelled
+    book_outputs("%s%s", flags->backend == BACKEND_MODEL ? "" : ".csv .png _predictions.png ",
+                 machine ? "_modelled.csv _modelled.png _step.png _step.svg" : "");
     if (flags->backend == BACKEND_MODEL)
-        train_without_values(&book, flags, machine);
+        train_without_values(&book, flags);
     else
-        train_with_values(&book, machine);
+        train_with_values(&book);
     if (machine && !interrupted())
         compare_modelled_epochs(machine, flags, graph, book.train_data->count);
 

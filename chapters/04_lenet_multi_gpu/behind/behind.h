@@ -66,9 +66,6 @@ typedef struct ModelledEpochs {
 // The machine for which a program with these flags models epochs; NULL: for none, because of
 // --machine none, because --devices asks for one training, or because --steps 0 asks for no step.
 const Machine *machine_of_epochs(const Flags *flags);
-// Tells book_check_outputs() of the CSV and the picture of these epochs, if the machine is not
-// NULL.
-void name_modelled_outputs(const Machine *machine);
 
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. `machine` is that
 // of the modelled clock, which starts again and again meanwhile, and at last for this machine;
@@ -97,10 +94,10 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
                            const char *csv, const char *svg);
 
 // --backend model: the trainings of the chapter on devices that compute nothing. They count bytes
-// and tell the time. `machine` is that of machine_of_epochs().
+// and tell the time.
 typedef struct Notebook Notebook; // main.c defines it, and train()
 Result train(Notebook *book, int num_gpus, int batch_size, float lr);
-void train_without_values(Notebook *book, const Flags *flags, const Machine *machine);
+void train_without_values(Notebook *book, const Flags *flags);
 
 // ---- predictions.c -----------------------------------------------------------------------------
 

@@ -90,13 +90,6 @@ const Machine *machine_of_epochs(const Flags *flags) {
     return flags->devices == 0 && flags->steps != 0 ? modelled_machine() : NULL;
 }
 
-void name_modelled_outputs(const Machine *machine) {
-    if (!machine) return;
-    book_output("_modelled.csv");
-    book_output("_modelled.png");
-    book_timeline("_step.png");
-}
-
 ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
                             const char *graph) {
     ModelledEpochs m = {.machine = machine,
@@ -216,9 +209,7 @@ void model_curves_and_step(const Machine *machine, const Flags *flags, const cha
 
 // ## --backend model
 
-void train_without_values(Notebook *book, const Flags *flags, const Machine *machine) {
-    name_modelled_outputs(machine);
-    book_check_outputs();
+void train_without_values(Notebook *book, const Flags *flags) {
     bool has_two_runs = flags->devices == 0;
     Result one = train(book, has_two_runs ? 1 : flags->devices, flags->batch_size, flags->lr);
     if (has_two_runs && !interrupted()) {
