@@ -42,10 +42,7 @@ static void begin_it(void *line) {
     char words[1000];
     snprintf(words, sizeof words, "--backend cpu --data data %s", (const char *)line);
     begin(ALL, words);
-    book_csv(".csv");
-    book_timeline(".png");
-    book_output("_filters.png");
-    book_check_outputs();
+    book_outputs(".csv .png .svg _filters.png");
 }
 
 // ---- values ----------------------------------------------------------------------------------

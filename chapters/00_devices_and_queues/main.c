@@ -279,8 +279,7 @@ int main(int argc, char *argv[]) {
                    "devices", defaults);
     bool has_values = flags.backend != BACKEND_MODEL;
     book_needs_devices(flags.devices);
-    book_timeline(".png");
-    book_check_outputs();
+    book_outputs(".png .svg");
 
     Job job;
     open_the_devices(&job, flags.devices);

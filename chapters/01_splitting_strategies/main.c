@@ -340,16 +340,12 @@ int main(int argc, char *argv[]) {
     book_needs_devices(ks[num_ks - 1]);
     if (strcmp(pipeline, "none") != 0) {
         book_needs_machine("--pipeline");
-        const char *csv = book_output("_pipeline.csv"), *svg = book_timeline("_pipeline.svg");
-        book_check_outputs();
-        model_one_pipeline(pipeline, ks[num_ks - 1], microbatches, csv, svg);
+        book_outputs("_pipeline.csv _pipeline.svg");
+        model_one_pipeline(pipeline, ks[num_ks - 1], microbatches, book_output("_pipeline.csv"),
+                           book_output("_pipeline.svg"));
         return book_end();
     }
-    book_csv("_model.csv");
-    book_output("_model.png");
-    book_timeline("_bubble.png");
-    book_timeline("_timeline.png");
-    book_check_outputs();
+    book_outputs("_model.csv _model.png _bubble.png _bubble.svg _timeline.png _timeline.svg");
     Problem lenet = problem_of_lenet(&flags, microbatches);
     tell(&lenet, ks, num_ks, flags.backend != BACKEND_MODEL);
     problem_free(&lenet);

@@ -333,8 +333,8 @@ int main(int argc, char *argv[]) {
     bool many = flags.devices == 0; // up to 1024 devices, too, which takes ten seconds
     if (curves) book_needs_machine("--curves");
     choose_allreduce(flags.allreduce);
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
-    book_check_outputs();
+    book_outputs(".csv .png");
+    const char *csv = book_output(".csv"), *png = book_output(".png");
     Figures figures = figures_open(csv);
 
     if (curves) {

@@ -189,8 +189,7 @@ int main(int argc, char *argv[]) {
                    "devices seed no-shuffle data", defaults);
     int k = flags.devices;
     book_needs_devices(k > 7 ? k : 7);
-    const char *picture = book_output(".png");
-    book_check_outputs();
+    book_outputs(".png");
     Dataset *data = fashion_mnist_open(flags.data, true, ROWS);
     DataIter *iter = data_iter_new(data, ROWS, flags.shuffle, flags.seed);
     Tensor *X, *y;     // 96 images and their labels
@@ -210,7 +209,7 @@ int main(int argc, char *argv[]) {
         compare(&errors, X, y, params, ROWS, k);
         double error = compare(&errors, X, y, params, 3, 4);
         predict_compare_yes_no(usable, !isnan(error));
-        draw_minibatch(picture, X, y, k);
+        draw_minibatch(book_output(".png"), X, y, k);
         split_a_matrix();
         print_sizes(&sizes, 256, 2);
         print_sizes(&sizes, 96, 7);

@@ -105,9 +105,9 @@ static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
     double acc = training_loop(nb, train_iter, devices, num_gpus, lr);
     if (steps == 0)
         acc = evaluate_accuracy_gpu(lenet, nb->device_params[0], nb->test_iter, devices[0]);
-    curves_end(nb->curves, acc);
-    Result result =
-        result_of(num_gpus, curves_steps(nb->curves), acc, nb->device_params[0], nb->trained);
+    Result result = {.k = num_gpus, .steps = curves_steps(nb->curves), .acc = acc};
+    result.diverged = curves_end(nb->curves, acc);
+    complete_result(&result, nb->device_params[0], nb->trained);
     for (int i = 0; i < num_gpus; i++) free_params(nb->device_params[i], LENET_PARAMS);
     data_iter_free(train_iter);
     return result;
@@ -302,13 +302,10 @@ static void read_images_and_parameters(Notebook *nb) {
 }
 
 // Trains, keeps the curves and the parameters, and draws predictions.
-static void train_and_draw(Notebook *nb, const Machine *machine) {
+static void train_and_draw(Notebook *nb) {
     const Flags *flags = &nb->flags;
-    const char *csv = nb->has_values ? book_csv(".csv") : NULL;
+    const char *csv = nb->has_values ? book_output(".csv") : NULL;
     const char *png = nb->has_values ? book_output(".png") : NULL;
-    const char *predictions = nb->has_values ? book_output("_predictions.png") : NULL;
-    name_modelled_outputs(machine);
-    book_check_outputs();
     if (num_gpus() == 0 && nb->has_values) warn_if_cpu_is_slow();
     nb->curves = curves_new(flags, csv, png);
     if (flags->devices == 0)
@@ -317,8 +314,8 @@ static void train_and_draw(Notebook *nb, const Machine *machine) {
         free(train(nb, flags->devices, flags->batch_size, flags->lr).params);
     curves_free(nb->curves);
     if (flags->save) safetensors_save(flags->save, nb->trained, LENET_PARAMS);
-    if (predictions && !interrupted())
-        draw_predictions(predictions, nb->trained, nb->test_data, try_gpu(0));
+    if (nb->has_values && !interrupted())
+        draw_predictions(book_output("_predictions.png"), nb->trained, nb->test_data, try_gpu(0));
 }
 
 int main(int argc, char *argv[]) {
@@ -347,15 +344,17 @@ int main(int argc, char *argv[]) {
     choose_graph(graph);
     if (curves) {
         const Machine *machine = book_needs_machine("--curves");
+        book_outputs("_modelled.csv _step.svg");
         const char *csv = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
-        book_check_outputs();
         model_curves_and_step(machine, flags, graph, csv, svg);
         return book_end();
     }
     nb.has_values = flags->backend != BACKEND_MODEL;
     read_images_and_parameters(&nb);
     const Machine *machine = machine_of_epochs(flags); // NULL: no epochs are modelled
-    train_and_draw(&nb, machine);
+    book_outputs("%s%s", nb.has_values ? ".csv .png _predictions.png " : "",
+                 machine ? "_modelled.csv _modelled.png _step.png _step.svg" : "");
+    train_and_draw(&nb);
     if (machine && !interrupted())
         compare_modelled_epochs(machine, flags, graph, nb.train_data->count);
 

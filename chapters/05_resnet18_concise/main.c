@@ -397,10 +397,11 @@ int main(int argc, char *argv[]) {
     }
     int k = nb.flags.devices; // 0: the story
     bool values = nb.flags.backend != BACKEND_MODEL, times = !nb.flags.quick && modelled_machine();
-    const char *csv = book_csv(".csv"), *png = book_output(".png");
+    book_outputs(".csv .png%s%s", k == 0 && values ? " _factors.png" : "",
+                 k == 0 && times ? " _modelled.csv" : "");
+    const char *csv = book_output(".csv"), *png = book_output(".png");
     const char *factors = k == 0 && values ? book_output("_factors.png") : NULL;
     const char *modelled = k == 0 && times ? book_output("_modelled.csv") : NULL;
-    book_check_outputs();
     open_notebook(csv, png);
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);

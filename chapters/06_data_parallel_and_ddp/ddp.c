@@ -136,30 +136,19 @@ static void check_bucket(const Ddp *ddp, int b) {
     }
 }
 
-// Everything enqueued between these two calls goes into the communication queues.
-static void begin_exchange(int b) {
-    char label[32];
-    snprintf(label, sizeof label, "exchange bucket %d", b);
-    trace_label(label);
-    communicate_begin();
-}
-
-static void end_exchange(void) {
-    communicate_end();
-    trace_label("backward");
-}
-
 static void start_bucket(Ddp *ddp, int b) {
     Tensor *grads[MAX_DEVICES];
+    Event ready[MAX_DEVICES];
+    char label[32];
     check_bucket(ddp, b);
     for (int i = 0; i < ddp->k; i++) {
-        RankBucket *bucket = &ddp->ranks[i][b];
-        grads[i] = bucket->grads;
-        queue_wait(comm_queue(ddp->devices[i]), bucket->ready);
+        grads[i] = ddp->ranks[i][b].grads;
+        ready[i] = ddp->ranks[i][b].ready;
     }
-    begin_exchange(b);
+    snprintf(label, sizeof label, "exchange bucket %d", b);
+    exchange_begin(label, ddp->devices, ready, ddp->k);
     allreduce(grads, ddp->k);
-    end_exchange();
+    exchange_end();
 }
 
 static bool next_is_ready(const Ddp *ddp) {

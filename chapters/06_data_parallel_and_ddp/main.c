@@ -147,7 +147,7 @@
 // ddp.c:next_is_ready
 //
 // *The exchange starts.* It waits only for the event, not for the end of the backward pass.
-// Everything enqueued between `begin_exchange()` and `end_exchange()` goes into the communication
+// Everything enqueued between `exchange_begin()` and `exchange_end()` goes into the communication
 // queues:
 //
 // ddp.c:start_bucket
@@ -407,15 +407,12 @@ int main(int argc, char *argv[]) {
                   "%d devices: gradients are exchanged between at least 2", k);
     if (strcmp(overlap, "none") != 0) {
         book_needs_machine("--overlap");
-        const char *csv = book_output("_overlap.csv"), *svg = book_timeline("_overlap.svg");
-        book_check_outputs();
-        model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, csv, svg);
+        book_outputs("_overlap.csv _overlap.svg");
+        model_one_overlap(overlap, k, ROWS, (size_t)bucket << 10, book_output("_overlap.csv"),
+                          book_output("_overlap.svg"));
         return book_end();
     }
-    book_timeline("_modelled.png");
-    book_csv("_buckets.csv");
-    book_output("_buckets.png");
-    book_check_outputs();
+    book_outputs("_modelled.png _modelled.svg _buckets.csv _buckets.png");
     Dataset *train_data = fashion_mnist_open(flags.data, true, flags.train_size);
     DataIter *batches = data_iter_new(train_data, flags.batch_size, true, flags.seed);
     tell(k, batches);

@@ -391,12 +391,8 @@ static void prepare_outputs(void) {
         book_another_writes();
         return;
     }
-    if (!rank_flags.train) {
-        if (!flags.quick) book_csv("_scaling.csv");
-        book_csv("_lr_rules.csv");
-        book_output("_lr_rules.png");
-    }
-    book_check_outputs();
+    book_outputs("%s%s", rank_flags.train || flags.quick ? "" : "_scaling.csv ",
+                 rank_flags.train ? "" : "_lr_rules.csv _lr_rules.png");
 }
 
 static void show_all(void) {
@@ -411,7 +407,7 @@ int main(int argc, char *argv[]) {
     dist_before_flags();
     flags = read_rank_flags(argc, argv);
     if (flags.backend == BACKEND_MODEL) {
-        book_csv("_scaling.csv");
+        book_outputs("_scaling.csv");
         show_scaling();
         return book_end();
     }

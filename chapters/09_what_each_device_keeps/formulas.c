@@ -28,29 +28,30 @@ static size_t received_by_ddp(const Ddp *ddp, int i) {
 
 // ## Memory
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 // The most temporary memory on device i at unit u.
 static size_t temporary_at(const Zero *z, int u, int i) {
+    if (z->ddp) return received_by_ddp(z->ddp, i);
     size_t unit = floats_of(z, u), received = received_by(z, u, i);
-    size_t reducing = floats_of(z, u + 1) + received_by(z, u + 1, i);
-    if (z->stage == STAGE_DDP) return received_by_ddp(z->ddp, i);
-    if (z->stage == ZERO_1) return received;
-    if (z->stage == ZERO_2) return unit + (reducing > received ? reducing : received);
     size_t before = floats_of(z, u - 1), after = floats_of(z, u + 1);
-    size_t forward = unit + after, backward = 2 * unit + before + reducing;
-    size_t reduce = unit + before + received;
-    if (forward > backward) backward = forward;
-    return reduce > backward ? reduce : backward;
+    size_t reducing = after + received_by(z, u + 1, i);
+    size_t gathered = larger(2 * unit + before + reducing, unit + before + received);
+    const size_t in_stage[NUM_STAGES] = {[ZERO_1] = received,
+                                         [ZERO_2] = unit + larger(reducing, received),
+                                         [ZERO_3] = larger(unit + after, gathered)};
+    return in_stage[z->stage];
 }
 
 ZeroMemory zero_memory(const Zero *z, int i) {
+    const StageKind *stage = &zero_stages[z->stage];
     size_t all = 0, own = own_floats(z, i), temporary = 0;
     for (int u = 0; u < z->num_units; u++) {
         all += z->units[u].floats;
-        size_t here = temporary_at(z, u, i);
-        if (here > temporary) temporary = here;
+        temporary = larger(temporary, temporary_at(z, u, i));
     }
-    return (ZeroMemory){.parameters = sizeof(float) * (z->stage < ZERO_3 ? all : own),
-                        .gradients = sizeof(float) * (z->stage < ZERO_2 ? all : own),
+    return (ZeroMemory){.parameters = sizeof(float) * (stage->divides_parameters ? own : all),
+                        .gradients = sizeof(float) * (stage->divides_gradients ? own : all),
                         .moments = 2 * sizeof(float) * own,
                         .temporary = sizeof(float) * temporary};
 }
@@ -64,7 +65,7 @@ size_t zero_peak(const ZeroMemory *m) {
 Traffic zero_bytes(const Zero *z, int i) {
     if (z->ddp) return ddp_bytes(z->ddp, i);
     Traffic bytes = {0, 0};
-    size_t gathers = z->stage == ZERO_3 ? 2 : 1;
+    size_t gathers = zero_stages[z->stage].divides_parameters ? 2 : 1;
     for (int u = 0; u < z->num_units; u++) {
         Traffic reduce = reduce_scatter_floats(z->units[u].floats, z->k, i);
         Traffic gather = all_gather_floats(z->units[u].floats, z->k, i);

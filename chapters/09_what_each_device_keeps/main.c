@@ -331,6 +331,20 @@
 enum { MODELLED_ROWS = 64 };
 static ZeroRun runs[NUM_STAGES]; // all with the same devices, images and initial values
 
+// Training in one stage. (behind/training.c begins it, and counts memory and bytes at its end.)
+static ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    ZeroTraining t = begin_training(plan, data, batch_size, seed);
+    for (int step = 0; step < t.run.plan.steps; step++) {
+        next_minibatch(&t, &X, &y);
+        begin_counting();
+        zero_train_batch(t.z, X, y, 1e-4f, losses);
+        end_counting();
+        t.run.losses[step] = mean_loss(&t, losses, X->shape[0]);
+    }
+    return end_training(&t);
+}
+
 static Prediction ask_about_moments(int k) {
     if (k != 4) return (Prediction){0};
     return predict_first("ResNet-18's parameters take 44.7 MB. Four devices train it with ZeRO-1. "
@@ -460,22 +474,17 @@ int main(int argc, char *argv[]) {
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
                              "devices seed batch-size train-size data", defaults);
     choose_allreduce("sharded");
-    book_output("_step.csv");
-    book_output("_step.png");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     check_batch(flags.batch_size, k);
     if (strcmp(network, "none") != 0) {
         tell_memory(network, k, flags.batch_size / k, plan.recompute);
         return book_end();
     }
-    book_timeline("_modelled.png");
-    book_csv("_memory.csv");
-    book_output("_memory.png");
-    book_check_outputs();
+    book_outputs("_step.csv _step.png _modelled.png _modelled.svg _memory.csv _memory.png _device");
     Dataset *data = fashion_mnist_open(flags.data, true, flags.train_size);
     check_images(data->count, flags.batch_size);
     Stage stage = STAGE_DDP;
-    while (stage < NUM_STAGES && strcasecmp(name, stage_names[stage]) != 0) stage++;
+    while (stage < NUM_STAGES && strcasecmp(name, zero_stages[stage].name) != 0) stage++;
     if (stage < ZERO_3) devices_advise("use --stage zero-3, which keeps less, or more --memory");
     plan.stage = stage;
     plan.k = k;

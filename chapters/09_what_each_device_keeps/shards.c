@@ -17,7 +17,7 @@ static size_t floats_of(const Module *net, const NetPart *part) {
 
 static bool begins_a_unit(const Zero *z, const NetPart *part) {
     if (z->num_units == 0) return true;
-    if (z->stage < ZERO_2) return false;
+    if (!zero_stages[z->stage].divides_gradients) return false;
     return z->units[z->num_units - 1].floats > 0 && floats_of(z->net, part) > 0;
 }
 
@@ -47,7 +47,7 @@ const char *unit_name(const Zero *z, int u) {
 
 Range own_part(const Zero *z, int u, int i) {
     long floats = (long)z->units[u].floats;
-    if (z->stage == STAGE_DDP) return (Range){0, floats}; // each device updates all
+    if (!zero_stages[z->stage].divides_moments) return (Range){0, floats}; // updates all
     return equal_range(floats, z->k, i);
 }
 
@@ -73,8 +73,9 @@ static void make_shard(Zero *z, int u, int i) {
         attach_grad_at(s->own, flat.grad, 0);
         return;
     }
-    if (z->stage < ZERO_3) s->full = floats_on(device, all, MEMORY_PARAMETERS);
-    if (z->stage < ZERO_2) s->full_grad = floats_on(device, all, MEMORY_GRADIENTS);
+    const StageKind *stage = &zero_stages[z->stage];
+    if (!stage->divides_parameters) s->full = floats_on(device, all, MEMORY_PARAMETERS);
+    if (!stage->divides_gradients) s->full_grad = floats_on(device, all, MEMORY_GRADIENTS);
     s->own = s->full ? slice(s->full, part) : floats_on(device, own, MEMORY_PARAMETERS);
     s->own->grad =
         s->full_grad ? slice(s->full_grad, part) : floats_on(device, own, MEMORY_GRADIENTS);
@@ -146,10 +147,15 @@ void free_shards(Zero *z) {
 
 // ## As arrays of tensors, one on each device
 
-void own_parameters(const Zero *z, int u, Tensor *own[]) {
-    for (int i = 0; i < z->k; i++) own[i] = z->shards[u][i].own;
-}
-
-void own_gradients(const Zero *z, int u, Tensor *own[]) {
-    for (int i = 0; i < z->k; i++) own[i] = z->shards[u][i].own->grad;
+UnitTensors tensors_of(const Zero *z, int u) {
+    UnitTensors t;
+    for (int i = 0; i < z->k; i++) {
+        const Shard *s = &z->shards[u][i];
+        t.full[i] = s->full;
+        t.full_grad[i] = s->full_grad;
+        t.own[i] = s->own;
+        t.own_grad[i] = s->own->grad;
+        t.received[i] = s->received;
+    }
+    return t;
 }

@@ -1,13 +1,20 @@
-// zero.c: a step in each stage, put together from the other files.
+// zero.c: makes and frees what the stages share, and takes a step in one of them.
 #include "zero.h"
 
 #include "common/base/error.h"
 #include "common/device/trace.h"
+#include "chapters/03_split_batch/split_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *const stage_names[NUM_STAGES] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
+// Which of moments, gradients and parameters a stage divides.
+const StageKind zero_stages[NUM_STAGES] = {
+    {"DDP", false, false, false, zero0_step},
+    {"ZeRO-1", true, false, false, zero1_step},
+    {"ZeRO-2", true, true, false, zero2_step},
+    {"ZeRO-3", true, true, true, zero3_step},
+};
 
 static Adam *adam_of(const Zero *z, int i, AdamOptions options) {
     Tensor **own = xmalloc(sizeof *own * (size_t)z->num_units);
@@ -49,11 +56,6 @@ void zero_free(Zero *z) {
 
 // ## What the stages share
 
-Tensor *room_to_receive(const Zero *z, int u, int j) {
-    size_t floats = (size_t)(z->k - 1) * (size_t)own_part(z, u, j).count;
-    return floats_on(z->devices[j], floats, MEMORY_ACTIVATION_GRADIENTS);
-}
-
 void free_in_order(Tensor **t) {
     device_free_in_order((*t)->device, (*t)->data);
     (*t)->data = NULL;
@@ -61,70 +63,28 @@ void free_in_order(Tensor **t) {
     *t = NULL;
 }
 
-void begin_exchange(void) {
-    trace_label("exchange");
-    communicate_begin();
+void sum_losses(const Zero *z, Tensor *const y_hat[], Tensor *const y[], Tensor *losses[]) {
+    for (int i = 0; i < z->k; i++) losses[i] = sum(cross_entropy(y_hat[i], y[i]));
+    trace_label("backward"); // from here on
 }
 
-void end_exchange(void) { communicate_end(); }
-
-void forward_unit(Zero *z, int u, Tensor *Y[]) {
-    Unit *unit = &z->units[u];
-    if (z->stage == ZERO_3) check_gathered(z, u);
-    trace_label("forward");
-    unit->tape_begin = tape_length(z->devices[0]);
-    if (z->recompute) {
-        forward_recomputed(z, unit, Y);
-        return;
-    }
-    for (int p = 0; p < unit->num_parts; p++) forward_part(&unit->parts[p], Y, z->k);
+void update_own(const Zero *z, float lr, int batch_size) {
+    trace_label("update");
+    for (int i = 0; i < z->k; i++) adam_step(z->adam[i], lr, batch_size);
 }
 
 // ## A step
 
-static void forward_units(Zero *z, Tensor *const X[], Tensor *Y[]) {
-    for (int i = 0; i < z->k; i++) Y[i] = X[i];
-    if (z->stage == ZERO_3)
-        zero3_forward(z, Y);
-    else
-        for (int u = 0; u < z->num_units; u++) forward_unit(z, u, Y);
-}
-
-static void backward_pass(Zero *z, Tensor *const losses[]) {
-    trace_label("backward");
-    if (z->stage == STAGE_DDP) ddp_backward(z->ddp, losses);
-    if (z->stage == ZERO_1) backward_all(losses, z->k);
-    if (z->stage == ZERO_2) zero2_backward(z, losses);
-    if (z->stage == ZERO_3) zero3_backward(z, losses);
-}
-
-static void update(Zero *z, float lr, int batch_size) {
-    trace_label("update");
-    if (z->stage == ZERO_1) {
-        zero1_step(z, lr, batch_size);
-        return;
-    }
-    for (int i = 0; i < z->k; i++) adam_step(z->adam[i], lr, batch_size);
-    if (z->stage == ZERO_2) gather_updated(z);
-}
-
-static void check_all_resharded(const Zero *z) {
-    for (int u = 0; z->stage == ZERO_3 && u < z->num_units; u++)
-        for (int i = 0; i < z->k; i++)
-            if (z->shards[u][i].full || z->shards[u][i].full_grad)
-                die("reshard() it after its forward pass, and again after its backward pass",
-                    "the unit of %s is still gathered on %s at the end of the step",
-                    unit_name(z, u), device_name(z->devices[i]));
-}
-
 void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
                int batch_size, Tensor *losses[]) {
-    Tensor *y_hat[MAX_DEVICES];
-    forward_units(z, X_shards, y_hat);
-    for (int i = 0; i < z->k; i++) losses[i] = sum(cross_entropy(y_hat[i], y_shards[i]));
-    backward_pass(z, losses);
-    update(z, lr, batch_size);
-    check_all_resharded(z);
+    zero_stages[z->stage].step(z, X_shards, y_shards, lr, batch_size, losses);
+}
+
+void zero_train_batch(Zero *z, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
+    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES];
+    for (int i = 0; i < z->k; i++) begin_step(z->devices[i]);
+    split_batch(X, y, z->devices, z->k, X_shards, y_shards);
+    zero_step(z, X_shards, y_shards, lr, X->shape[0], losses);
 }
 
 void zero_read(const Zero *z, float *values) {

@@ -11,7 +11,6 @@
 // What a device keeps 1/k of: nothing (DDP), the moments (ZeRO-1), also the gradients (ZeRO-2),
 // also the parameters (ZeRO-3, which PyTorch calls FSDP).
 typedef enum Stage { STAGE_DDP, ZERO_1, ZERO_2, ZERO_3, NUM_STAGES } Stage;
-extern const char *const stage_names[NUM_STAGES]; // "DDP", "ZeRO-1", ..
 
 // Neighbouring modules whose parameters are gathered together and whose gradients are reduced
 // together. The parameters are one slice of FlatParameters (nn.h). With ZeRO-2 and ZeRO-3, each
@@ -63,18 +62,36 @@ void zero_free(Zero *z);
 // loss of device i. Enqueued, not waited for. die()s if a unit is still gathered at the end.
 //
 // To compute the same bits as the other stages, DDP needs choose_allreduce("sharded").
-void zero_step(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
-               int batch_size, Tensor *losses[]);
+typedef void ZeroStep(Zero *z, Tensor *const X_shards[], Tensor *const y_shards[], float lr,
+                      int batch_size, Tensor *losses[]);
+ZeroStep zero_step;
+
+// A step with a minibatch, (rows,1,28,28) and (rows) on the host: begins it on all devices, and
+// splits the rows over them.
+void zero_train_batch(Zero *z, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]);
 
 // Puts all parameters together from the devices' parts, in the order of FlatParameters. Waits.
 void zero_read(const Zero *z, float *values);
 
 // ---- what the stages share ----------------------------------------------------------------------
 
-// shards.c: the part of unit u that device i keeps; own (or own->grad) of each device.
+// Each stage is a file (zero0.c is DDP) with one function, its step.
+ZeroStep zero0_step, zero1_step, zero2_step, zero3_step;
+typedef struct StageKind {
+    const char *name; // "DDP", "ZeRO-1", ..
+    bool divides_moments, divides_gradients, divides_parameters;
+    ZeroStep *step;
+} StageKind;
+extern const StageKind zero_stages[NUM_STAGES];
+
+// shards.c: the part of unit u that device i keeps.
 Range own_part(const Zero *z, int u, int i);
-void own_parameters(const Zero *z, int u, Tensor *own[]);
-void own_gradients(const Zero *z, int u, Tensor *own[]);
+// The tensors of all k shards of unit u, as the collectives of chapter 2 take them.
+typedef struct UnitTensors {
+    Tensor *full[MAX_DEVICES], *full_grad[MAX_DEVICES], *own[MAX_DEVICES], *own_grad[MAX_DEVICES],
+        *received[MAX_DEVICES];
+} UnitTensors;
+UnitTensors tensors_of(const Zero *z, int u);
 // For zero_new() and zero_free(). The network is on the devices.
 void make_units(Zero *z);
 void make_shards(Zero *z);
@@ -87,39 +104,33 @@ Tensor *floats_on(Device *device, size_t n, MemoryUse use);
 // have no memory if these are NULL.
 void point_to(const Zero *z, int u, int i);
 
-// zero.c: the forward pass of unit u: Y[i] becomes its output for Y[i].
-void forward_unit(Zero *z, int u, Tensor *Y[]);
-// Room for the other devices' gradients of device j's part.
-Tensor *room_to_receive(const Zero *z, int u, int j);
-// Everything enqueued between these two calls goes into the communication queues.
-void begin_exchange(void);
-void end_exchange(void);
+// zero.c: the summed loss of each device.
+void sum_losses(const Zero *z, Tensor *const y_hat[], Tensor *const y[], Tensor *losses[]);
+// Each device updates what it keeps, by the gradients in own->grad, and sets these to zero.
+void update_own(const Zero *z, float lr, int batch_size);
 // Frees a tensor when the device's compute queue reaches this point, and sets it to NULL.
 void free_in_order(Tensor **t);
 
-// ---- the stages ---------------------------------------------------------------------------------
-
-// zero1.c: the gradients' sum, the update, and the new parameters.
-void zero1_step(Zero *z, float lr, int batch_size);
-
-// zero2.c: allocates memory for the gradients of unit u; sums them on the communication queues
-// while the backward pass continues; and waits for the sums and frees the memory.
+// units.c: the forward pass of unit u: Y[i] becomes its output for Y[i].
+void forward_unit(Zero *z, int u, Tensor *Y[]);
+// Allocates memory for the gradients of unit u; sums them on the communication queues while the
+// backward pass continues; and waits for the sums and frees the memory.
 void allocate_gradients(Zero *z, int u);
 void reduce_gradients(Zero *z, int u);
 void finish_reducing(Zero *z, int u);
-void zero2_backward(Zero *z, Tensor *const losses[]);
-void gather_updated(Zero *z);
-
-// zero3.c: PyTorch's unshard() and reshard(). unshard() begins to collect the parameters of unit u
-// on the communication queues, and wait_for_parameters() makes the compute queues wait for them.
-// reshard() frees their memory when the compute queues reach this point. They die() if a unit is
-// gathered twice, or used or freed without being gathered.
+// Room for the other devices' gradients of each device's part: Shard.received.
+void make_room_to_receive(Zero *z, int u);
+// PyTorch's unshard() and reshard(). unshard() begins to collect the parameters of unit u on the
+// communication queues, and wait_for_parameters() makes the compute queues wait for them. reshard()
+// frees their memory when the compute queues reach this point. They die() if a unit is gathered
+// twice, or used or freed without being gathered.
 void unshard(Zero *z, int u);
 void wait_for_parameters(Zero *z, int u);
 void reshard(Zero *z, int u);
 void check_gathered(const Zero *z, int u);
-void zero3_forward(Zero *z, Tensor *Y[]);
-void zero3_backward(Zero *z, Tensor *const losses[]);
+void check_all_resharded(const Zero *z);
+// Gathers the parameters of a unit of which each device has updated its own part.
+void gather_updated(Zero *z, int u);
 
 // recompute.c: like forward_unit(), but keeps only the input of each block for the backward pass.
 // Batch norm's running statistics are updated only once.

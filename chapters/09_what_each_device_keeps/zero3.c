@@ -3,63 +3,10 @@
 // `fully_shard` (FSDP).
 #include "zero.h"
 
-#include "common/base/error.h"
-
-// ## What must hold
-
-static void check_freed(const Zero *z, int u) {
-    for (int i = 0; i < z->k; i++)
-        if (z->shards[u][i].full)
-            die("unshard() a unit once, and reshard() it before the next time",
-                "the unit of %s is gathered already on %s", unit_name(z, u),
-                device_name(z->devices[i]));
-}
-
-void check_gathered(const Zero *z, int u) {
-    for (int i = 0; i < z->k; i++)
-        if (!z->shards[u][i].full)
-            die("unshard() it first, and reshard() it when its kernels are enqueued",
-                "the unit of %s is not gathered on %s", unit_name(z, u),
-                device_name(z->devices[i]));
-}
-
-// ## Gather late, free early
-
-void unshard(Zero *z, int u) {
-    Tensor *full[MAX_DEVICES], *own[MAX_DEVICES];
-    if (u < 0 || u >= z->num_units) return; // there is no next one
-    check_freed(z, u);
-    own_parameters(z, u, own);
-    for (int i = 0; i < z->k; i++) {
-        Shard *s = &z->shards[u][i];
-        full[i] = s->full = floats_on(z->devices[i], z->units[u].floats, MEMORY_PARAMETERS);
-        // Earlier kernels may still be using this memory.
-        queue_wait(comm_queue(z->devices[i]), device_record(z->devices[i]));
-        point_to(z, u, i);
-    }
-    begin_exchange();
-    all_gather(full, own, z->k);
-    end_exchange();
-    for (int i = 0; i < z->k; i++)
-        z->shards[u][i].gathered = queue_record(comm_queue(z->devices[i]));
-}
-
-void wait_for_parameters(Zero *z, int u) {
-    check_gathered(z, u);
-    for (int i = 0; i < z->k; i++) device_wait(z->devices[i], z->shards[u][i].gathered);
-}
-
-void reshard(Zero *z, int u) {
-    check_gathered(z, u);
-    for (int i = 0; i < z->k; i++) {
-        free_in_order(&z->shards[u][i].full);
-        point_to(z, u, i);
-    }
-}
-
-// ## A step
-
-void zero3_forward(Zero *z, Tensor *Y[]) {
+void zero3_step(Zero *z, Tensor *const X[], Tensor *const y[], float lr, int batch_size,
+                Tensor *losses[]) {
+    Tensor *Y[MAX_DEVICES];
+    for (int i = 0; i < z->k; i++) Y[i] = X[i];
     unshard(z, 0);
     for (int u = 0; u < z->num_units; u++) {
         unshard(z, u + 1); // on the communication queues, while unit u computes
@@ -67,9 +14,8 @@ void zero3_forward(Zero *z, Tensor *Y[]) {
         forward_unit(z, u, Y);
         reshard(z, u);
     }
-}
 
-void zero3_backward(Zero *z, Tensor *const losses[]) {
+    sum_losses(z, Y, y, losses);
     backward_begin(losses, z->k);
     unshard(z, z->num_units - 1);
     for (int u = z->num_units - 1; u >= 0; u--) {
@@ -78,8 +24,11 @@ void zero3_backward(Zero *z, Tensor *const losses[]) {
         wait_for_parameters(z, u);
         backward_until(losses, z->k, z->units[u].tape_begin);
         reshard(z, u);
-        finish_reducing(z, u + 1);
+        finish_reducing(z, u + 1); // reduced during the backward pass of unit u
         reduce_gradients(z, u);
     }
     finish_reducing(z, 0);
+
+    update_own(z, lr, batch_size);
+    check_all_resharded(z);
 }

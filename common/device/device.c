@@ -136,6 +136,20 @@ void communicate_end(void) {
     communicating = false;
 }
 
+static const char *label_before;
+
+void exchange_begin(const char *label, Device *const devices[], const Event after[], int k) {
+    for (int i = 0; i < k; i++)
+        queue_wait(comm_queue(devices[i]), after ? after[i] : device_record(devices[i]));
+    label_before = trace_label(label);
+    communicate_begin();
+}
+
+void exchange_end(void) {
+    communicate_end();
+    trace_label(label_before);
+}
+
 Queue *current_queue(Device *device) {
     return communicating ? comm_queue(device) : compute_queue(device);
 }

@@ -66,6 +66,12 @@ void queue_wait(Queue *queue, Event event);
 bool event_reached(Event event);
 void event_synchronize(Event event); // the host waits for it
 
+// communicate_begin() for an exchange between k devices, which a trace shows with this label. On
+// device i it begins after the event after[i] or, if `after` is NULL, after all that the compute
+// queue has been given so far. exchange_end() brings the label before it back.
+void exchange_begin(const char *label, Device *const devices[], const Event after[], int k);
+void exchange_end(void);
+
 // Memory that a second queue uses must not be reused until that queue is done with it. The library
 // ensures this for kernels and copies, whose addresses it knows. If you pass addresses to
 // queue_call() or to the native stream, call queue_uses() after enqueuing that work. The address

@@ -52,8 +52,10 @@ static const char *kept(const char *text) {
 
 // ---- what is enqueued ------------------------------------------------------------------------
 
-void trace_label(const char *text) {
+const char *trace_label(const char *text) {
+    const char *before = innermost ? innermost->label : "";
     if (innermost) innermost->label = kept(text);
+    return before;
 }
 
 void trace_step(long step) {

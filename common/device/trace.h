@@ -41,9 +41,9 @@ void trace_begin_models(void);
 // What is enqueued while a trace is paused is not recorded. For work that is not part of what the
 // program does, such as the same steps once more on another machine.
 void trace_pause(bool paused);
-// The label of all work that is enqueued from now on. The text is copied. Without a trace it does
-// nothing.
-void trace_label(const char *text);
+// The label of all work that is enqueued from now on. The text is copied. Returns the label before.
+// Without a trace it does nothing and returns "".
+const char *trace_label(const char *text);
 // What is enqueued from now on belongs to this step of a training, counted from 1, or to none if it
 // is 0. A number that is not larger than the one before begins another training.
 void trace_step(long step);

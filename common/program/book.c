@@ -62,49 +62,32 @@ const Machine *book_needs_machine(const char *what) {
 // ---- outputs ---------------------------------------------------------------------------------
 
 enum { MOST_OUTPUTS = 32 };
-static struct {
-    char *asked_for; // a suffix, or "--csv"
-    char *path;
-} outputs[MOST_OUTPUTS];
+static struct { char *suffix, *path; } outputs[MOST_OUTPUTS];
 static int num_outputs;
 
-// The path that was made for this before, or else `path`. Takes `path` over.
-static const char *remember(const char *asked_for, char *path) {
-    for (int i = 0; i < num_outputs; i++)
-        if (strcmp(outputs[i].asked_for, asked_for) == 0) {
-            free(path);
-            return outputs[i].path;
-        }
+static void add_output(char *suffix, char *path) {
     CHECK(num_outputs < MOST_OUTPUTS, "make MOST_OUTPUTS larger");
-    outputs[num_outputs].asked_for = xstrdup(asked_for);
-    outputs[num_outputs].path = path;
-    return outputs[num_outputs++].path;
+    outputs[num_outputs].suffix = suffix;
+    outputs[num_outputs++].path = path;
 }
 
-const char *book_output(const char *suffix) {
-    return remember(suffix, out_file(flags.out, suffix));
+static bool is_csv(const char *suffix) {
+    const char *dot = strrchr(suffix, '.');
+    return dot && strcmp(dot, ".csv") == 0;
 }
 
-const char *book_csv(const char *suffix) {
-    return flags.csv ? remember("--csv", xstrdup(flags.csv)) : book_output(suffix);
+static bool has_csv(void) {
+    for (int i = 0; i < num_outputs; i++)
+        if (is_csv(outputs[i].suffix)) return true;
+    return false;
 }
 
-static void remember_svg(const char *png) {
-    char *svg = sheet_svg_path(png);
-    if (svg) remember(svg, svg);
-}
-
-const char *book_timeline(const char *suffix) {
-    const char *png = book_output(suffix);
-    remember_svg(png);
-    return png;
-}
-
-void book_check_outputs(void) {
-    if (flags.timeline) remember_svg(flags.timeline);
-    const char *all[MOST_OUTPUTS + 5];
+static void check_all_outputs(void) {
+    const char *all[MOST_OUTPUTS + 6];
+    char *svg = flags.timeline ? sheet_svg_path(flags.timeline) : NULL;
     int n = 0;
     for (; n < num_outputs; n++) all[n] = outputs[n].path;
+    all[n++] = svg;
     all[n++] = flags.log_loss;
     all[n++] = flags.trace;
     all[n++] = flags.timeline;
@@ -117,6 +100,34 @@ void book_check_outputs(void) {
     check_kept(flags.load, all, n - 2);   // all but --checkpoint and --save
     check_kept(flags.load, &flags.checkpoint, 1);
     check_outputs(all, n);
+    free(svg);
+}
+
+void book_outputs(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *suffixes = xvprintf(format, args);
+    va_end(args);
+    for (const char *s = strtok(suffixes, " "); s; s = strtok(NULL, " ")) {
+        bool is_named = flags.csv && is_csv(s) && !has_csv();
+        add_output(xstrdup(s), is_named ? xstrdup(flags.csv) : out_file(flags.out, s));
+    }
+    free(suffixes);
+    check_all_outputs();
+}
+
+const char *book_output(const char *suffix) {
+    int i = 0;
+    while (i < num_outputs && strcmp(outputs[i].suffix, suffix) != 0) i++;
+    CHECK(i < num_outputs, "name it in book_outputs(), which checks that it can be written");
+    return outputs[i].path;
+}
+
+const char *book_timeline(const char *suffix) {
+    char *svg = sheet_svg_path(suffix);
+    if (svg) book_output(svg);
+    free(svg);
+    return book_output(suffix);
 }
 
 // ---- the end ---------------------------------------------------------------------------------
@@ -166,7 +177,7 @@ int book_end(void) {
     came_out = NULL;
     devices_close();
     for (int i = 0; i < num_outputs; i++) {
-        free(outputs[i].asked_for);
+        free(outputs[i].suffix);
         free(outputs[i].path);
     }
     num_outputs = 0;

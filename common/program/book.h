@@ -1,9 +1,9 @@
 // book.h: how every program of the book begins and ends, and the files it writes.
 //
 //     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr epochs", default_flags);
-//     const char *csv = book_csv(".csv"), *png = book_output(".png");
-//     book_check_outputs();
+//     book_outputs(".csv .png");
 //     ...
+//     plot_draw(book_output(".png"), "allreduce.gp", book_output(".csv"));
 //     return book_end();
 #ifndef BOOK_H
 #define BOOK_H
@@ -33,21 +33,18 @@ int book_devices(int asked_for, int usual, int fewer);
 // die_usage()s with --machine none.
 const Machine *book_needs_machine(const char *what);
 
-// The path of a file that the program will write: DIR/PROGRAM and the suffix ("_curves.png"), in
-// the folder of --out, which is created if necessary. The text lives until book_end(). Asking again
-// for the same suffix returns the same text.
-const char *book_output(const char *suffix);
-// The same for a PNG of timelines_draw() (timeline.h): the SVG beside it is an output, too.
-const char *book_timeline(const char *suffix);
-// The same for the program's figures, which go to the file of --csv if that was given.
-const char *book_csv(const char *suffix);
-
-// Call this before long work, after asking for the paths of all outputs. die()s if one of them
+// Names all files that this run will write, before long work: each is DIR/PROGRAM and a suffix
+// ("_curves.csv _curves.png"), in the folder of --out, which is created if necessary. With --csv F,
+// the first .csv is F. The list may be put together, as printf() does it. die()s if one of them
 // cannot be written, if two are the same file, or if one would replace what the program reads: the
 // data set and the files of --load and --resume. The files of --log-loss, --trace, --timeline,
 // --save and --checkpoint are outputs, too. But --save may replace the file of --load, and
 // --checkpoint that of --resume, which have been read by then.
-void book_check_outputs(void);
+void book_outputs(const char *suffixes, ...) __attribute__((format(printf, 1, 2)));
+// The path of one of them; the text lives until book_end(). die()s if it was not named.
+const char *book_output(const char *suffix);
+// The same for a PNG of timelines_draw() (timeline.h), which draws an SVG beside it.
+const char *book_timeline(const char *suffix);
 
 // Call this in each of several processes with the same flags (chapter 8) except the first, which
 // alone writes the files of --trace and --timeline.

@@ -35,6 +35,7 @@ struct Curves {
     long steps, total;
     int first_epoch, last_epoch; // the run began after the first one; the last one in the curves
     double seconds, modelled_seconds; // of the timer, at the end of the last epoch
+    const char *diverged;             // of the last epoch
     Progress progress;
 };
 
@@ -142,6 +143,7 @@ long curves_begin(Curves *c, const DataIter *iter, Device *const devices[], int 
     c->total = (long)c->batches * flags->epochs;
     if (flags->steps >= 0 && flags->steps < c->total) c->total = flags->steps;
     c->seconds = c->modelled_seconds = 0;
+    c->diverged = "";
     curves_go_on(c, 0);
     return c->total;
 }
@@ -198,12 +200,13 @@ bool curves_epoch(Curves *c, double loss, double acc, const Timer *timer) {
     double seconds = timer->sum - c->seconds, modelled = timer->modelled_sum - c->modelled_seconds;
     double epochs = (double)c->steps / c->batches; // not whole when --steps ends within one
     c->last_epoch = epoch_of_step(c);
+    c->diverged = has_values(c->devices[0]) ? divergence(loss) : "";
     c->seconds = timer->sum;
     c->modelled_seconds = timer->modelled_sum;
     printf("  epoch %2.3g: ", epochs);
     if (has_values(c->devices[0])) {
         printf("train loss %.3f, test acc %.3f, %.*f sec%s\n", loss, acc, digits_of(seconds),
-               seconds, divergence(loss));
+               seconds, c->diverged);
         add_point(c, epochs, loss, acc, seconds);
     } else {
         printf("modelled %.3g sec\n", modelled);
@@ -218,7 +221,7 @@ static const char *extrapolated(const Curves *c) {
     return xprintf(" (extrapolated from %ld of %d steps)", steps, c->batches);
 }
 
-void curves_end(const Curves *c, double acc) {
+const char *curves_end(const Curves *c, double acc) {
     double epochs = (double)c->steps / c->batches - c->first_epoch;
     double seconds = c->seconds / epochs, modelled = c->modelled_seconds / epochs; // or 0 / 0
     if (interrupted() && c->last_epoch > 0) {
@@ -238,4 +241,5 @@ void curves_end(const Curves *c, double acc) {
         printf("modelled: %.3g sec/epoch%s on %d device%s of %s\n", modelled, extrapolated(c), c->k,
                c->k > 1 ? "s" : "", modelled_machine()->name);
     }
+    return c->diverged;
 }

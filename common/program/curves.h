@@ -35,8 +35,8 @@ double curves_loss(Curves *curves, Tensor *const losses[], int rows);
 // The seconds are those that have been added to the timer since the last epoch. `epoch` is a
 // fraction if --steps ended within one. Returns whether all of the epoch was trained.
 bool curves_epoch(Curves *curves, double loss, double acc, const Timer *timer);
-// Prints the result, or where the run was interrupted.
-void curves_end(const Curves *curves, double acc);
+// Prints the result, or where the run was interrupted. Returns ": diverged, .." if it has, else "".
+const char *curves_end(const Curves *curves, double acc);
 
 long curves_steps(const Curves *curves); // of this run, so far
 

@@ -15,8 +15,8 @@ int exercise_main(int argc, char *argv[], const Exercise *exercise) {
     Flags flags = book_begin(argc, argv, exercise->about, names, exercise->defaults);
     free(names);
     if (exercise->prepare) exercise->prepare(&flags);
+    book_outputs(".csv .png");
     const char *csv = book_output(".csv"), *png = book_output(".png");
-    book_check_outputs();
     OutputFile file = output_open(csv);
     exercise->experiment(&flags, file.stream);
     output_close(&file);

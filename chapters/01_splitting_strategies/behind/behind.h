@@ -29,7 +29,7 @@ void show_bubbles(int k);
 // larger_networks.c: a table of AlexNet and ResNet-18 on 8 devices.
 void larger_networks(void);
 // larger_networks.c: the fastest steps on up to 128 devices of three machines as a table, and all
-// of them as book_csv("_model.csv") and its plot, book_output("_model.png").
+// of them as book_output("_model.csv") and its plot, book_output("_model.png").
 void many_devices(void);
 
 // ring.c: across_data with another sum of the gradients, for modelled time.

@@ -78,7 +78,7 @@ void many_devices(void) {
     const char *const machines[NUM_MACHINES] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
     const Strategy *const curves[NUM_CURVES] = {&across_data, across_data_in_a_ring(),
                                                 &across_layers, &within_layers};
-    const char *path = book_csv("_model.csv"), *png = book_output("_model.png");
+    const char *path = book_output("_model.csv"), *png = book_output("_model.png");
     bool is_drawn = !is_written_directly(path); // what went into a pipe or to the screen cannot be
     const Machine *before = modelled_machine();
     OutputFile csv = output_open(path);

@@ -1,8 +1,8 @@
 // behind.h: what two trainings are compared by, how long an epoch would take on other machines, and
 // the picture of what was learned.
 //
-// After a training run, call result_of(), and to compare two, print_comparison() and print_bytes().
-// For the times of epochs, call model_epochs(), then print_modelled_epochs() and
+// After a training run, call complete_result(), and to compare two, print_comparison() and
+// print_bytes(). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
 // write_modelled_epochs().
 #ifndef CHAPTER_04_BEHIND_H
 #define CHAPTER_04_BEHIND_H
@@ -21,15 +21,15 @@ typedef struct Result {
     int k;                   // devices
     long steps;              // minibatches
     double acc;              // on the test images
+    const char *diverged;    // ": diverged, ..", or ""
     uint64_t bytes_per_step; // that crossed between devices
     float *params;           // where it ended: all parameters, one after the other; free() it
     size_t num_params;       // how many floats that is
 } Result;
 
-// Copies the parameters of a device to `trained`, on the host. die()s if the bytes that crossed
-// between the devices since ledger_reset() differ from an allreduce's formula.
-Result result_of(int k, long steps, double acc, Tensor *const device_params[],
-                 Tensor *const trained[]);
+// Adds the rest: copies the parameters of a device to `trained`, on the host. die()s if the bytes
+// that crossed between the devices since ledger_reset() differ from an allreduce's formula.
+void complete_result(Result *result, Tensor *const device_params[], Tensor *const trained[]);
 
 // Whether both ended with the same parameters, to the last bit.
 bool equal_to_the_bit(const Result *one, const Result *two);
@@ -69,9 +69,6 @@ typedef struct ModelledEpochs {
 // The machine for which a program with these flags models epochs; NULL: for none, because of
 // --machine none, because --devices asks for one training, or because --steps 0 asks for no step.
 const Machine *machine_of_epochs(const Flags *flags);
-// Tells book_check_outputs() of the CSV and the picture of these epochs, if the machine is not
-// NULL.
-void name_modelled_outputs(const Machine *machine);
 
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. `machine` is that
 // of the modelled clock, which starts again and again meanwhile, and at last for this machine;

@@ -22,16 +22,13 @@ static uint64_t formula(size_t n, int k) {
     return sent;
 }
 
-Result result_of(int k, long steps, double acc, Tensor *const device_params[],
-                 Tensor *const trained[]) {
-    Result result = {.k = k, .steps = steps, .acc = acc};
+void complete_result(Result *r, Tensor *const device_params[], Tensor *const trained[]) {
     for (int i = 0; i < LENET_PARAMS; i++) tensor_copy(trained[i], device_params[i]);
-    result.params = values_of_all(trained, LENET_PARAMS, &result.num_params);
-    result.bytes_per_step = formula(result.num_params, k);
-    CHECK(ledger_bytes_between_devices() == result.bytes_per_step * (uint64_t)steps,
+    r->params = values_of_all(trained, LENET_PARAMS, &r->num_params);
+    r->bytes_per_step = formula(r->num_params, r->k);
+    CHECK(ledger_bytes_between_devices() == r->bytes_per_step * (uint64_t)r->steps,
           "a step moved other bytes between the devices than the formula says: a bug in allreduce "
           "or in the ledger");
-    return result;
 }
 
 bool equal_to_the_bit(const Result *one, const Result *two) {
@@ -54,8 +51,11 @@ void print_bytes(const Result *r) {
 
 void print_comparison(const Result *one, const Result *two) {
     bool learned = one->acc >= 0.2 || two->acc >= 0.2, equal = equal_to_the_bit(one, two);
+    const char *diverged = *one->diverged ? one->diverged : two->diverged;
     printf("Accuracy: %.4f on 1 device, %.4f on %d%s\n", one->acc, two->acc, two->k,
-           learned ? "" : ": nothing is learned (0.1 is guessing)");
+           learned     ? ""
+           : *diverged ? diverged
+                       : ": nothing is learned yet (0.1 is guessing)");
     printf("Parameters: %s numbers, ", grouped(one->num_params).text);
     if (equal)
         puts("equal to the bit");

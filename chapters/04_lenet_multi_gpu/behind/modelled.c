@@ -89,13 +89,6 @@ const Machine *machine_of_epochs(const Flags *flags) {
     return flags->devices == 0 && flags->steps != 0 ? modelled_machine() : NULL;
 }
 
-void name_modelled_outputs(const Machine *machine) {
-    if (!machine) return;
-    book_output("_modelled.csv");
-    book_output("_modelled.png");
-    book_timeline("_step.png");
-}
-
 ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
                             const char *graph) {
     ModelledEpochs m = {.machine = machine,

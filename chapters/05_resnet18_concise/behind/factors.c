@@ -163,8 +163,8 @@ void run_experiment(const Flags *flags) {
     if (flags->backend == BACKEND_MODEL || flags->devices > 0)
         die_usage("leave the other one out", "--experiment takes 1 and 2 devices that compute; not "
                                              "with --devices or --backend model");
+    book_outputs("_factors.csv _factors.png");
     const char *csv = book_output("_factors.csv"), *png = book_output("_factors.png");
-    book_check_outputs();
     say("%d runs: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
         SEEDS, flags->epochs, flags->epochs > 1 ? "s" : "", flags->train_size);
     train_all(flags);

@@ -63,7 +63,7 @@ void model_one_overlap(const char *network, int k, int rows, size_t bucket_bytes
                        const char *svg);
 
 // bucket_sizes.c: a table of a step of DDP with buckets from 4 KiB to one of everything, of both
-// networks; the same also on another machine as book_csv("_buckets.csv") and its plot,
+// networks; the same also on another machine as book_output("_buckets.csv") and its plot,
 // book_output("_buckets.png"). Returns whether LeNet's step is shorter with the smallest buckets
 // than with one.
 bool sweep_bucket_sizes(int k, int rows);

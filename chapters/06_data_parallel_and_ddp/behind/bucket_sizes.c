@@ -59,7 +59,7 @@ bool sweep_bucket_sizes(int k, int rows) {
     const Machine *machine = modelled_machine();
     const Machine *other =
         machine_find(strcmp(machine->name, "dgx-a100") == 0 ? "rtx4090-pcie" : "dgx-a100");
-    const char *csv = book_csv("_buckets.csv"), *png = book_output("_buckets.png");
+    const char *csv = book_output("_buckets.csv"), *png = book_output("_buckets.png");
     Sweep s[2 * NUM_NETWORKS];
     for (int i = 0; i < 2 * NUM_NETWORKS; i++)
         s[i] = sweep(&networks[i / 2], i % 2 ? other : machine, k, rows);

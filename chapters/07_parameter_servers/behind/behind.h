@@ -26,7 +26,7 @@ void read_slow(double slow[]);
 // The pace of workers and servers on hosts like this machine's, with one device each.
 Pace pace_on(const Machine *machine, const PsLesson *lesson, double slow[]);
 // Modelled push and pull of 1 to 16 workers on `laptops-1gbe`, with 1, W/2 and W servers, beside
-// the formula and a ring: book_csv("_exchange.csv") and book_output("_exchange.png").
+// the formula and a ring: book_output("_exchange.csv") and book_output("_exchange.png").
 void draw_exchanges(void);
 
 // ---- ways.c: the same training with workers that wait for each other in different ways ----------
@@ -38,8 +38,8 @@ double show_slow_worker(const Pace *pace, long clocks);
 // Modelled times of five ways, with this pace and if any step may be slow, and the first steps of
 // SSP 3 and of one backup worker: book_timeline("_bounds.png").
 void show_bounds(const Pace *pace, long clocks);
-// Five ways, NUM_SEEDS trainings each, from scaled_params(): a table, book_csv("_disciplines.csv")
-// and book_output("_disciplines.png").
+// Five ways, NUM_SEEDS trainings each, from scaled_params(): a table,
+// book_output("_disciplines.csv") and book_output("_disciplines.png").
 void compare_ways(const PsLesson *lesson, const Pace *pace, long clocks);
 void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks);
 // A table of four machines: the pace, and how many times as long synchronous training takes as

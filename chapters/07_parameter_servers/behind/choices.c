@@ -60,13 +60,9 @@ void check_choices(const Flags *flags) {
 }
 
 void name_outputs(void) {
-    if (!choices.schedule && !one_way()) {
-        book_csv("_exchange.csv");
-        book_output("_exchange.png");
-        book_csv("_disciplines.csv");
-        book_output("_disciplines.png");
-        book_timeline("_slow_worker.png");
-        book_timeline("_bounds.png");
-    }
-    book_check_outputs();
+    book_outputs("%s", choices.schedule ? "_schedule.csv _schedule.svg"
+                       : one_way()
+                           ? ""
+                           : "_exchange.csv _exchange.png _disciplines.csv _disciplines.png "
+                             "_slow_worker.png _slow_worker.svg _bounds.png _bounds.svg");
 }

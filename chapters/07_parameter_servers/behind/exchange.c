@@ -46,7 +46,7 @@ static Link network_of(const Machine *machine) {
 
 void draw_exchanges(void) {
     const Machine *machine = machine_find("laptops-1gbe");
-    const char *csv = book_csv("_exchange.csv"), *png = book_output("_exchange.png");
+    const char *csv = book_output("_exchange.csv"), *png = book_output("_exchange.png");
     double P = (double)lenet_floats() * sizeof(float), B = network_of(machine).bandwidth;
     OutputFile out = output_open(csv);
     fprintf(out.stream, "machine,workers,servers,seconds,bound,ring\n");

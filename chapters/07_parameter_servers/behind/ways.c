@@ -242,7 +242,7 @@ static void train_ways(const PsLesson *lesson, const Pace *pace, const Disciplin
 }
 
 void compare_ways(const PsLesson *l, const Pace *pace, long clocks) {
-    const char *csv = book_csv("_disciplines.csv"), *png = book_output("_disciplines.png");
+    const char *csv = book_output("_disciplines.csv"), *png = book_output("_disciplines.png");
     Way trained[NUM_WAYS];
     int n = l->W > 1 ? NUM_WAYS : NUM_WAYS - 1; // a backup needs another worker
     train_ways(l, pace, ways, n, clocks, trained);

@@ -257,7 +257,7 @@ static void add_rule(Table *t, FILE *csv, const RuleJob jobs[], const RuleResult
 }
 
 void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) {
-    const char *csv = book_csv("_lr_rules.csv"), *png = book_output("_lr_rules.png");
+    const char *csv = book_output("_lr_rules.csv"), *png = book_output("_lr_rules.png");
     say("\nLeNet, %d epochs of %d images, %d training%s of each kind", jobs[0].epochs,
         jobs[0].images, n / 9, n == 9 ? "" : "s");
     OutputFile out = output_open(csv);
@@ -280,7 +280,7 @@ void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n) 
 // Gradients are sent as soon as there are 64 MiB of them, or, as Horovod did, every 5 ms.
 void show_scaling(void) {
     const SendRule large = {.bytes = 64 << 20}, often = {64 << 20, 0.005};
-    OutputFile csv = output_open(book_csv("_scaling.csv"));
+    OutputFile csv = output_open(book_output("_scaling.csv"));
     fprintf(csv.stream, "network,sent,ranks,efficiency\n");
     say("\nEfficiency in %%, %d images on each GPU: published for 16 and for 512 GPUs, and for 512 "
         "by "

@@ -38,9 +38,25 @@ typedef struct ZeroRun {
     int num_spans;
 } ZeroRun;
 
-// Trains on devices 0 to k-1, with the same initial values and the same minibatches each time. Ends
-// the program with an error if memory or bytes are not what the formulas say. For zero_run_free().
-ZeroRun train_stage(const Plan *plan, Dataset *data, int batch_size, uint64_t seed);
+// A training run on devices 0 to k-1, with the same initial values and the same minibatches each
+// time, and from a checkpoint on if the plan has one. Bytes and modelled time of a step are counted
+// between begin_counting() and end_counting(). end_training() ends the program with an error if
+// memory, or the bytes of the last step, are not what the formulas say. Its result is for
+// zero_run_free().
+typedef struct ZeroTraining {
+    ZeroRun run;
+    Device *devices[MAX_DEVICES];
+    Module *net;
+    Zero *z;
+    DataIter *batches;
+    char *settings;
+} ZeroTraining;
+ZeroTraining begin_training(const Plan *plan, Dataset *data, int batch_size, uint64_t seed);
+void next_minibatch(ZeroTraining *t, Tensor **X, Tensor **y);
+void begin_counting(void);
+void end_counting(void);
+double mean_loss(const ZeroTraining *t, Tensor *const losses[], int rows); // NAN without values
+ZeroRun end_training(ZeroTraining *t);
 // The second step on devices without values, and how long it takes on the machine (NULL: NAN).
 ZeroRun model_stage(const Plan *plan, int rows, const Machine *machine, bool traced);
 void zero_run_free(ZeroRun *t);
@@ -80,8 +96,8 @@ void print_resumed(const ZeroRun *never_stopped, const ZeroRun *stopped, const Z
 double print_machines(int rows);
 
 // memory.c, for the figure to move: what each of k devices needs in all stages, and how long a step
-// is, as a table and as book_csv("_memory.csv"). ResNet-18 is counted and modelled. A transformer
-// of 7 billion parameters, "7b", is arithmetic, without activations and without a time.
+// is, as a table and as book_output("_memory.csv"). ResNet-18 is counted and modelled. A
+// transformer of 7 billion parameters, "7b", is arithmetic, without activations and without a time.
 extern const char memory_networks[]; // "none|resnet-18|1b|.."
 void tell_memory(const char *network, int k, int rows, bool recompute);
 // The same of ResNet-18 as a picture, book_output("_memory.png"), with and without recomputation.

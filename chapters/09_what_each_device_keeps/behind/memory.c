@@ -33,12 +33,13 @@ static Need need_of_resnet18(Stage stage, int k, int rows, bool recompute) {
 // formulas.c in float64, because in WebAssembly n does not fit in a size_t.)
 static Need need_of_transformer(Stage stage, int k, double n) {
     enum { BLOCKS = 32 };
+    const StageKind *s = &zero_stages[stage];
     double own = n / k, block = n / BLOCKS, others = (k - 1.0) / k;
     const double temporary[NUM_STAGES] = {others * n, others * n, (2 + others) * block,
                                           (4 + others) * block};
-    Need need = {.parameters = 4 * (stage < ZERO_3 ? n : own),
-                 .gradients = 4 * (stage < ZERO_2 ? n : own),
-                 .moments = 8 * (stage < ZERO_1 ? n : own),
+    Need need = {.parameters = 4 * (s->divides_parameters ? own : n),
+                 .gradients = 4 * (s->divides_gradients ? own : n),
+                 .moments = 8 * (s->divides_moments ? own : n),
                  .temporary = 4 * temporary[stage],
                  .activations = NAN,
                  .seconds = NAN};
@@ -56,12 +57,12 @@ static Need need_of(const char *network, Stage stage, int k, int rows, bool reco
 static void write_row(FILE *csv, const char *network, Stage stage, int k, int rows, bool recompute,
                       const Need *n) {
     fprintf(csv, "%s,%d,%d,%s,%s,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.9g\n", network, k, rows,
-            recompute ? "yes" : "no", stage_names[stage], n->parameters, n->gradients, n->moments,
-            n->temporary, n->activations, n->all, n->seconds);
+            recompute ? "yes" : "no", zero_stages[stage].name, n->parameters, n->gradients,
+            n->moments, n->temporary, n->activations, n->all, n->seconds);
 }
 
 static OutputFile begin_csv(void) {
-    OutputFile csv = output_open(book_csv("_memory.csv"));
+    OutputFile csv = output_open(book_output("_memory.csv"));
     fprintf(csv.stream, "network,devices,rows,recompute,stage,parameters,gradients,moments,"
                         "temporary,activations,all,seconds\n");
     return csv;
@@ -74,8 +75,7 @@ void tell_memory(const char *network, int k, int rows, bool recompute) {
     char title[32];
     snprintf(title, sizeof title, "%d devices, %s", k, unit);
     book_needs_machine("--memory-of");
-    book_csv("_memory.csv");
-    book_check_outputs();
+    book_outputs("_memory.csv");
     OutputFile csv = begin_csv();
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),
@@ -83,7 +83,7 @@ void tell_memory(const char *network, int k, int rows, bool recompute) {
                     FIXED("all", 1), FIXED("a step", 1, .unit = "ms"));
     for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) {
         Need n = need_of(network, s, k, rows, recompute);
-        table_text(&t, "%s", stage_names[s]);
+        table_text(&t, "%s", zero_stages[s].name);
         table_numbers(&t, n.parameters / scale, n.gradients / scale, n.moments / scale,
                       n.temporary / scale, n.activations / scale, n.all / scale, n.seconds);
         write_row(csv.stream, network, s, k, rows, recompute, &n);
@@ -102,5 +102,5 @@ void draw_memory(int k, int rows) {
             write_row(csv.stream, "resnet-18", s, k, rows, recompute, &n);
         }
     output_close(&csv);
-    plot_draw(png, "memory.gp", book_csv("_memory.csv"));
+    plot_draw(png, "memory.gp", book_output("_memory.csv"));
 }

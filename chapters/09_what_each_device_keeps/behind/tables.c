@@ -35,7 +35,7 @@ static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
                     FIXED("all", 1), FIXED("sent", 1), WHOLE("differ"));
     for (const ZeroRun *run = &runs[first]; run <= &runs[last]; run++) {
         const ZeroMemory *m = &run->memory;
-        table_text(&t, "%s%s", stage_names[run->plan.stage],
+        table_text(&t, "%s%s", zero_stages[run->plan.stage].name,
                    run->plan.recompute ? ", recomputed" : "");
         table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
                       mb(run->activations), mb(run->peak), mb(run->sent),
@@ -51,7 +51,8 @@ void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
     char title[48];
-    snprintf(title, sizeof title, "%s, %.0f MB", stage_names[limited->plan.stage], limit / 1e6);
+    snprintf(title, sizeof title, "%s, %.0f MB", zero_stages[limited->plan.stage].name,
+             limit / 1e6);
     printf("\n");
     Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("DDP, no limit", 9), DIGITS(title, 9),
                     WHOLE("parameters that differ"));
@@ -78,7 +79,7 @@ void print_recomputed(const ZeroRun *without, const ZeroRun *with, int batch_siz
     printf("\n");
     Table t = TABLE(NULL, WORDS(title, 21), FIXED("activations", 1, .unit = "MB"),
                     FIXED("all", 1, .unit = "MB"), WHOLE("parameters that differ"));
-    table_text(&t, "%s", stage_names[without->plan.stage]);
+    table_text(&t, "%s", zero_stages[without->plan.stage].name);
     table_numbers(&t, (double)without->activations, (double)without->peak, NAN);
     table_text(&t, "with recomputation");
     table_numbers(&t, (double)with->activations, (double)with->peak, num_different(with, without));
@@ -131,7 +132,7 @@ double print_machines(int rows) {
             Plan plan = {.stage = stage, .k = K, .recompute = recompute};
             Costs c = costs_of(&plan, rows, machines);
             seconds[recompute][stage] = c.seconds[1];
-            table_text(&t, "%s%s", stage_names[stage], recompute ? ", recomputation" : "");
+            table_text(&t, "%s%s", zero_stages[stage].name, recompute ? ", recomputation" : "");
             table_numbers(&t, c.sent, c.memory, c.seconds[0], c.seconds[1]);
         }
     return seconds[0][ZERO_3] / seconds[0][STAGE_DDP];
