@@ -64,6 +64,7 @@ static void hook_all(Ddp *ddp, bool on);
 Ddp *ddp_new(Module *net, Device *const devices[], int k, DdpOptions options) {
     Ddp *ddp = xcalloc(1, sizeof *ddp);
     *ddp = (Ddp){.net = net, .k = k, .options = options, .sync = true, .was_sync = true};
+    if (!options.sum) ddp->options.sum = allreduce;
     ddp->devices = xmalloc(sizeof *devices * (size_t)k);
     memcpy(ddp->devices, devices, sizeof *devices * (size_t)k);
     ddp->ranks = xcalloc((size_t)k, sizeof *ddp->ranks);
@@ -147,7 +148,7 @@ static void start_bucket(Ddp *ddp, int b) {
     }
     snprintf(label, sizeof label, "exchange bucket %d", b);
     exchange_begin(label, ddp->devices, ready, ddp->k);
-    allreduce(grads, ddp->k);
+    ddp->options.sum(grads, ddp->k); // allreduce(), if nothing else was asked for
     exchange_end();
 }
 

@@ -15,6 +15,7 @@ typedef struct DdpOptions {
     size_t first_bucket_bytes; // 0: bucket_bytes if that is given, else 1 MiB
     bool find_unused;          // find_unused_parameters: a step may leave parameters unused
     bool keep_buffers;         // broadcast_buffers=False: ranks keep their own running statistics
+    void (*sum)(Tensor *const grads[], int k); // how ranks sum a bucket; NULL: allreduce()
 } DdpOptions;
 
 // One gradient of one rank, on its way into a bucket.
@@ -56,9 +57,9 @@ void ddp_free(Ddp *ddp);
 // begun (begin_step()).
 void ddp_forward(Ddp *ddp, Tensor *const X[], Tensor *y_hat[]);
 
-// Runs backward_all(). As soon as all ranks have all gradients of a bucket, the chosen allreduce
-// sums it over the ranks on the communication queues. Later work on the compute queues begins when
-// all sums have arrived. If a parameter got no gradient, die()s and names it.
+// Runs backward_all(). As soon as all ranks have all gradients of a bucket, options.sum sums it
+// over the ranks on the communication queues. Later work on the compute queues begins when all sums
+// have arrived. If a parameter got no gradient, die()s and names it.
 void ddp_backward(Ddp *ddp, Tensor *const losses[]);
 
 // Each rank updates its replica, as sgd_step() does. batch_size: the number of rows on all ranks

@@ -68,7 +68,7 @@ static RankLesson lesson;
 // `MPI_Isend()` and its counterpart `MPI_Irecv()` return at once. Then `finish_messages()` calls
 // `MPI_Test()` until all messages have arrived.
 //
-// star.c:send_floats
+// star.c:send_to
 //
 // A *collective* is a function that all ranks call and that exchanges such messages. The simplest
 // sum is chapter 2's star. There, the host did all the work. Here, each rank does its own part.
@@ -119,12 +119,12 @@ static Prediction ask_about_the_star(void) {
 //
 // step.c:broadcast_from_rank_0
 //
-// Step 4 sums the gradients before each update. Chapter 6's DDP calls `allreduce()` whenever a
-// bucket is ready. We leave DDP unchanged and let this call sum over the ranks.
-//
-// step.c:rank_net_step
+// Step 4 sums the gradients before each update. Chapter 6's DDP does so whenever a bucket is ready.
+// We leave DDP unchanged and give it another function for the sum, with its option `sum`.
 //
 // step.c:sum_over_ranks
+//
+// step.c:rank_net_step
 //
 // The update divides the sum by `rows_of_all`, the number of rows on all ranks, so it becomes a
 // mean. Steps 3 and 4 do not scale twice. Step 4 gives the mean gradient of a larger minibatch, and
@@ -135,9 +135,9 @@ static Prediction ask_about_the_star(void) {
 // this function returns 0 on all at once. If training is interrupted, all must also stop in the
 // same step.
 //
-// training.c:train_one_epoch
+// training.c:loss_of_all
 //
-// training.c:end_step
+// training.c:train_on_ranks
 //
 // After each epoch, only rank 0 writes the checkpoint (`--checkpoint`).
 //

@@ -4,7 +4,7 @@
 // NCCL collective is a kernel that waits on the GPU, with no time limit, until all ranks have
 // enqueued it. NCCL promises no order of additions. Source: nccl.h of NCCL 2.14; NCCL's user guide,
 // "Creating a Communicator"; llm.c's llmc/zero.cuh.
-#include "behind/group.h"
+#include "group.h"
 
 #include "common/base/error.h"
 

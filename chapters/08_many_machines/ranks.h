@@ -41,8 +41,10 @@ bool dist_hosts_are_equal(void); // whether all have the same number of ranks
 // By all ranks.
 void dist_pretend_hosts(int ranks_per_host);
 
-// What the next collectives are for, such as "bucket 1, step 42". For messages.
+// What the next collectives are for, such as "step 42". For messages.
 void dist_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// One more part of what was noted: of "step 42", "bucket 0, step 42", then "bucket 1, step 42".
+void dist_note_part(const char *part);
 // While this is on, a rank may compute for as long as it likes, if it answers when it is asked. For
 // parts that ranks do alone. By all ranks.
 void dist_wait_patiently(bool on);

@@ -2,10 +2,9 @@
 //
 // The order of the additions is chapter 2's, so k ranks get the bits of k devices in one process.
 // All of this runs on the thread of the communication queue.
-#include "behind/group.h"
+#include "group.h"
 
 #include "common/base/error.h"
-#include "watch.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -22,35 +21,27 @@ void mpi_check(int status, const char *what) {
 
 // ## Messages
 
-typedef struct Message {
-    MPI_Request request;
-    int from, bytes; // of one that is received. -1: of one that is sent
-} Message;
-
-static Message *under_way;
-static int num_under_way;
-static size_t room;
-
-static MPI_Request *new_message(int from, int bytes) {
-    under_way = xroom(under_way, (size_t)num_under_way, &room, sizeof *under_way);
-    under_way[num_under_way] = (Message){.from = from, .bytes = bytes};
-    return &under_way[num_under_way++].request;
+static void count_traffic(const ProcessGroup *g, int to, size_t bytes) {
+    world.sent.messages++;
+    world.sent.bytes += bytes;
+    if (dist_host_of(world.all.rank) != dist_host_of(g->world_rank[to]))
+        world.sent.bytes_to_hosts += bytes;
 }
 
-void start_send(Exchange *x, const void *data, size_t bytes, int to) {
-    if (bytes == 0) return;
-    int error =
-        MPI_Isend(data, (int)bytes, MPI_BYTE, to, x->tag, x->group->comm, new_message(-1, -1));
-    mpi_check(error, "MPI_Isend");
-    count_traffic(x->group, to, bytes);
+Message start_send(const ProcessGroup *g, const void *data, size_t bytes, int to) {
+    Message m = {.request = MPI_REQUEST_NULL, .from = -1, .bytes = -1};
+    if (bytes == 0) return m;
+    mpi_check(MPI_Isend(data, (int)bytes, MPI_BYTE, to, g->tag, g->comm, &m.request), "MPI_Isend");
+    count_traffic(g, to, bytes);
+    return m;
 }
 
-void start_receive(Exchange *x, void *data, size_t bytes, int from) {
+Message start_receive(const ProcessGroup *g, void *data, size_t bytes, int from) {
     CHECK(bytes <= INT_MAX, "MPI counts bytes in an int");
-    if (bytes == 0) return;
-    mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, x->tag, x->group->comm,
-                        new_message(from, (int)bytes)),
-              "MPI_Irecv");
+    Message m = {.request = MPI_REQUEST_NULL, .from = from, .bytes = (int)bytes};
+    if (bytes == 0) return m;
+    mpi_check(MPI_Irecv(data, m.bytes, MPI_BYTE, from, g->tag, g->comm, &m.request), "MPI_Irecv");
+    return m;
 }
 
 // MPI_Test() says whether a message has arrived, and does not wait. A message longer or shorter
@@ -80,63 +71,48 @@ static void wait_a_little(int asked) {
         nanosleep(&(struct timespec){0, asked < SHORT ? 20000 : 200000}, NULL);
 }
 
-void finish_messages(void) {
-    for (int asked = 0; num_under_way > 0; asked++) {
-        int left = 0, before = num_under_way;
-        for (int i = 0; i < before; i++)
-            if (!has_arrived(&under_way[i])) under_way[left++] = under_way[i];
-        num_under_way = left;
-        if (left < before) {
+void finish_messages(Message messages[], int n) {
+    for (int asked = 0; n > 0; asked++) {
+        int left = 0;
+        for (int i = 0; i < n; i++)
+            if (!has_arrived(&messages[i])) messages[left++] = messages[i];
+        if (left < n) {
             watch_progress();
             asked = 0;
         }
         if (left > 0) wait_a_little(asked);
+        n = left;
     }
 }
 
 // ## Two ranks, one vector
 
-void send_floats(Exchange *x, const float *data, size_t n, int to) {
-    start_send(x, data, n * sizeof *data, to);
-    finish_messages();
+void send_to(const ProcessGroup *g, const float *data, size_t n, int to) {
+    Message m = start_send(g, data, n * sizeof *data, to);
+    finish_messages(&m, 1);
 }
 
-void receive_floats(Exchange *x, float *data, size_t n, int from) {
-    start_receive(x, data, n * sizeof *data, from);
-    finish_messages();
+void receive_from(const ProcessGroup *g, float *data, size_t n, int from) {
+    Message m = start_receive(g, data, n * sizeof *data, from);
+    finish_messages(&m, 1);
 }
 
 void add_floats(float *restrict sum, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-float *place_for(ProcessGroup *g, size_t floats) {
-    if (floats <= g->place_floats) return g->place;
-    g->place_floats = floats;
-    return g->place = xrealloc(g->place, floats * sizeof(float));
-}
-
 // Rank 0 receives one vector after the other, adds it to its own, and sends the sum to all.
-void all_reduce_star(Exchange *x) {
-    const ProcessGroup *g = x->group;
+void all_reduce_star(const ProcessGroup *g, float *data, size_t n) {
     if (g->rank > 0) { // one of the others
-        send_floats(x, x->data, x->n, 0);
-        receive_floats(x, x->data, x->n, 0);
+        send_to(g, data, n, 0);
+        receive_from(g, data, n, 0);
         return;
     }
+    float *theirs = xmalloc(n * sizeof *theirs);
     for (int from = 1; from < g->size; from++) {
-        float *theirs = place_for(x->group, x->n);
-        receive_floats(x, theirs, x->n, from);
-        add_floats(x->data, theirs, x->n);
+        receive_from(g, theirs, n, from);
+        add_floats(data, theirs, n);
     }
-    for (int to = 1; to < g->size; to++) send_floats(x, x->data, x->n, to);
-}
-
-// MPI's own allreduce, which promises no order.
-void all_reduce_mpi(Exchange *x) {
-    if (x->group->size == 1) return;
-    mpi_check(MPI_Iallreduce(MPI_IN_PLACE, x->data, (int)x->n, MPI_FLOAT, MPI_SUM, x->group->comm,
-                             new_message(-1, -1)),
-              "MPI_Iallreduce");
-    finish_messages();
+    for (int to = 1; to < g->size; to++) send_to(g, data, n, to);
+    free(theirs);
 }

@@ -21,11 +21,26 @@ void broadcast_buffers(RankNet *n) {
     if (numel(buffers) > 0) dist_broadcast(NULL, buffers, 0);
 }
 
+// ## DDP over processes
+
+static void sum_over_ranks(Tensor *const grads[], int k) {
+    CHECK(k == 1, "a rank has one device");
+    dist_note_part("bucket"); // for the watch
+    dist_all_reduce(NULL, grads[0]);
+}
+
+static void sum_hosts_first(Tensor *const grads[], int k) {
+    CHECK(k == 1, "a rank has one device");
+    dist_note_part("bucket");
+    hierarchical_all_reduce(grads[0]);
+}
+
 RankNet *rank_net_new(Module *net, RankNetOptions options) {
     Device *device = dist_device();
     DdpOptions ddp = options.ddp;
     ddp.keep_buffers = true;                                        // broadcast_buffers() does it
     if (options.exchange == EXCHANGE_TENSORS) ddp.bucket_bytes = 1; // a bucket for each gradient
+    ddp.sum = options.hosts_first ? sum_hosts_first : sum_over_ranks;
     RankNet *n = xcalloc(1, sizeof *n);
     *n = (RankNet){.net = net, .options = options};
     if (options.exchange == EXCHANGE_FUSION) {
@@ -47,20 +62,6 @@ void rank_net_free(RankNet *n) {
 
 // ## A step
 
-static bool inside_hosts_first;
-static long step_number, bucket;
-
-static void sum_over_ranks(Tensor *const data[], int k) {
-    CHECK(k == 1, "a rank has one device");
-    dist_note("bucket %ld, step %ld", bucket++, step_number); // for the watch
-    if (inside_hosts_first)
-        hierarchical_all_reduce(data[0]);
-    else
-        dist_all_reduce(NULL, data[0]);
-}
-
-static const Allreduce over_ranks = {.name = "over ranks", .run = sum_over_ranks};
-
 static void step_with_fusion(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all,
                              Tensor **loss) {
     *loss = sum(cross_entropy(forward(n->net, X), y));
@@ -71,11 +72,8 @@ static void step_with_fusion(RankNet *n, Tensor *X, Tensor *y, float lr, int row
 }
 
 void rank_net_step(RankNet *n, Tensor *X, Tensor *y, float lr, int rows_of_all, Tensor **loss) {
+    dist_note("step %ld", ++n->steps);
     broadcast_buffers(n);
-    step_number = ++n->steps;
-    bucket = 0;
-    inside_hosts_first = n->options.hosts_first;
-    choose_this_allreduce(&over_ranks); // now allreduce() sums over processes
     if (n->fusion)
         step_with_fusion(n, X, y, lr, rows_of_all, loss);
     else

@@ -7,7 +7,6 @@
 #include "common/program/interrupt.h"
 #include "common/program/say.h"
 #include "common/tensor/autograd.h"
-#include "behind/behind.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,63 +60,38 @@ long steps_of_epoch(const Dataset *data, int rows, int ranks) {
     return (equal_range(data->count, ranks, 0).count + rows - 1) / rows;
 }
 
-// ## An epoch
+// ## A training
 
-typedef struct Run {
-    const RankLesson *lesson;
-    RankNet *net;
-    RankData train;
-    long step, steps_of_epoch; // all steps so far, also those before a resume
-    double loss, rows;         // of this epoch
-    bool stopped;
-} Run;
+long last_step(const RankLesson *l) {
+    long all = l->epochs * steps_of_epoch(l->train_data, l->rows, dist_get_world_size());
+    return l->steps >= 0 && l->steps < all ? l->steps : all;
+}
 
 // As in Goyal et al., warm-up takes 5 epochs of 90.
-static float lr_now(const Run *run) {
-    const RankLesson *l = run->lesson;
-    long warm_up = l->epochs * run->steps_of_epoch * 5 / 90;
-    return (float)rule_lr(l->rule, (double)l->lr, dist_get_world_size(), run->step, warm_up);
+static float lr_of_step(const RankLesson *l, long step) {
+    int W = dist_get_world_size();
+    long warm_up = l->epochs * steps_of_epoch(l->train_data, l->rows, W) * 5 / 90;
+    return (float)rule_lr(l->rule, (double)l->lr, W, step, warm_up);
 }
 
 // All ranks exchange their losses and whether they have been asked to stop. (If one stopped alone,
 // the others would wait for it in the next sum.)
-static void end_step(Run *run, const Tensor *loss, int rows) {
+static double loss_of_all(const Tensor *loss, long step, bool *stopped) {
     double said[2] = {(double)item(loss), interrupted()};
-    dist_note("after step %ld", run->step + 1);
+    dist_note("after step %ld", step);
     dist_sum(NULL, said, 2);
-    run->step++;
     if (!isfinite(said[0]))
         die("start again with a smaller --lr", "the loss became %s at step %ld",
-            isnan(said[0]) ? "nan" : "infinite", run->step);
-    run->loss += said[0];
-    run->rows += rows;
-    run->stopped = said[1] > 0;
-}
-
-static bool may_go_on(const Run *run) {
-    return !run->stopped && (run->lesson->steps < 0 || run->step < run->lesson->steps);
-}
-
-static void train_one_epoch(Run *run, int epoch) {
-    Tensor *X, *y, *loss;
-    int rows;
-    run->loss = run->rows = 0;
-    rank_data_start(&run->train, epoch);
-    while (may_go_on(run) && (rows = rank_data_next(&run->train, &X, &y)) > 0) {
-        dist_note("step %ld", run->step + 1);
-        go_wrong(&run->lesson->fault, run->step + 1, X); // only if --plant asks for it
-        rank_net_step(run->net, X, y, lr_now(run), rows, &loss);
-        end_step(run, loss, rows);
-    }
-    broadcast_buffers(run->net);
+            isnan(said[0]) ? "nan" : "infinite", step);
+    *stopped = said[1] > 0;
+    return said[0];
 }
 
 // Each rank counts for its own images, so each test image is counted once.
-static double accuracy(const Run *run) {
+static double accuracy(Module *net, const Dataset *test_data) {
     Tensor *X, *y, *correct = tensor_new(dist_device(), 1);
     RankData test;
-    Module *net = run->net->net;
-    rank_data_open(&test, run->lesson->test_data, 256, false, 0);
+    rank_data_open(&test, test_data, 256, false, 0);
     set_training(net, false);
     set_grad_enabled(false);
     tensor_fill(correct, 0);
@@ -130,68 +104,65 @@ static double accuracy(const Run *run) {
     rank_data_close(&test);
     dist_note("evaluation");
     dist_sum(NULL, &count, 1);
-    return count / run->lesson->test_data->count;
+    return count / test_data->count;
 }
 
-static long steps_in_all(const Run *run) {
-    const RankLesson *l = run->lesson;
-    long steps = l->epochs * run->steps_of_epoch;
-    return l->steps >= 0 && l->steps < steps ? l->steps : steps;
-}
-
-static void begin_run(Run *run, Module *net, const RankLesson *l) {
-    *run = (Run){.lesson = l};
+// The network starts with rank 0's parameters, or where the checkpoint ends.
+static RankNet *begin(const RankLesson *l, RankResult *r) {
+    Module *net = l->network->make(FASHION_MNIST_CLASSES);
+    initialize(net, l->seed);
     dist_note("the start of the training");
     if (l->net.hosts_first) hierarchical_begin();
-    run->net = rank_net_new(net, l->net);
-    rank_data_open(&run->train, l->train_data, l->rows, l->shuffle, l->seed);
-    run->steps_of_epoch = steps_of_epoch(l->train_data, l->rows, dist_get_world_size());
-    check_fault(&l->fault, steps_in_all(run));
+    RankNet *n = rank_net_new(net, l->net);
     dist_reset_traffic();
+    if (l->resume) checkpoint_resume(l, n, r);
+    n->steps = r->steps;
+    if (r->epochs == l->epochs) {
+        say("  All %d epochs are done already. A larger --epochs continues.", r->epochs);
+        r->test_acc = accuracy(net, l->test_data);
+    }
+    return n;
 }
 
-static void end_run(Run *run) {
-    rank_data_close(&run->train);
-    rank_net_free(run->net);
-    if (run->lesson->net.hosts_first) hierarchical_end();
-}
-
-// Trains an epoch and evaluates it. Returns whether it is complete.
-static bool train_and_evaluate(Run *run, RankResult *r) {
-    const RankLesson *l = run->lesson;
-    double start = seconds_now();
-    train_one_epoch(run, r->epochs);
-    double seconds = seconds_now() - start;
-    r->steps = run->step;
-    r->traffic = dist_traffic();
-    r->stopped = run->stopped;
-    if (r->stopped) return false;
-    r->train_loss = run->loss / run->rows;
-    r->test_acc = accuracy(run);
-    r->epochs++;
-    if (!l->quiet)
-        printf("  epoch %d: train loss %.3f, test acc %.4f, %.1f sec%s\n", r->epochs, r->train_loss,
-               r->test_acc, seconds, divergence(r->train_loss));
-    return run->train.step == run->steps_of_epoch; // --steps may end within an epoch
+static void end(RankNet *n) {
+    Module *net = n->net;
+    if (n->options.hosts_first) hierarchical_end();
+    rank_net_free(n);
+    module_free(net);
 }
 
 RankResult train_on_ranks(const RankLesson *l) {
     RankResult r = {.test_acc = NAN};
-    Run run;
-    Module *net = l->network->make(FASHION_MNIST_CLASSES);
-    initialize(net, l->seed);
-    begin_run(&run, net, l);
-    if (l->resume) checkpoint_resume(l, steps_in_all(&run), run.net, &r);
-    run.step = run.net->steps = r.steps;
-    if (r.epochs == l->epochs) {
-        say("  All %d epochs are done already. A larger --epochs continues.", r.epochs);
-        r.test_acc = accuracy(&run);
+    RankNet *n = begin(l, &r);
+    RankData train;
+    long last = last_step(l);
+    rank_data_open(&train, l->train_data, l->rows, l->shuffle, l->seed);
+    for (int epoch = r.epochs; r.steps < last && !r.stopped; epoch++) {
+        Tensor *X, *y, *loss;
+        double start = seconds_now(), sum = 0;
+        int rows, images = 0;
+        rank_data_start(&train, epoch);
+        while (r.steps < last && !r.stopped && (rows = rank_data_next(&train, &X, &y)) > 0) {
+            if (l->before_step) l->before_step(r.steps + 1, X); // only if --plant asks for it
+            rank_net_step(n, X, y, lr_of_step(l, r.steps), rows, &loss);
+            sum += loss_of_all(loss, ++r.steps, &r.stopped);
+            images += rows;
+        }
+        broadcast_buffers(n);
+        double seconds = seconds_now() - start;
+        r.traffic = dist_traffic();
+        if (r.stopped) break; // in the middle of an epoch
+        r.epochs = epoch + 1;
+        r.train_loss = sum / images;
+        r.test_acc = accuracy(n->net, l->test_data);
+        if (!l->quiet)
+            printf("  epoch %d: train loss %.3f, test acc %.4f, %.1f sec%s\n", r.epochs,
+                   r.train_loss, r.test_acc, seconds, divergence(r.train_loss));
+        bool is_whole = rows_of_all(&train) == 0; // --steps may end within an epoch
+        if (l->checkpoint && is_whole) checkpoint_keep(l, n, &r);
     }
-    while (r.epochs < l->epochs && may_go_on(&run))
-        if (train_and_evaluate(&run, &r) && l->checkpoint)
-            checkpoint_keep(l->checkpoint, l->settings, run.net, &r);
-    r.checksum = rank_net_checksum(run.net);
-    end_run(&run);
-    module_free(net);
+    r.checksum = rank_net_checksum(n);
+    rank_data_close(&train);
+    end(n);
     return r;
 }

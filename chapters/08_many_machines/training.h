@@ -8,13 +8,6 @@
 #include "lr_rules.h"
 #include "step.h"
 
-// A rank that is made to fail in this step (from 1), to see how the others react.
-typedef struct Fault {
-    enum { NO_FAULT, FAULT_KILL, FAULT_STOP, FAULT_EXIT, FAULT_MEMORY, FAULT_NAN } kind;
-    int rank;
-    long step;
-} Fault;
-
 typedef struct RankLesson {
     const Dataset *train_data, *test_data;
     const NetworkKind *network;
@@ -28,7 +21,7 @@ typedef struct RankLesson {
     RankNetOptions net;
     const char *checkpoint, *resume; // file names, rank 0's; NULL: none
     const char *settings;            // what a training that is resumed must have in common with it
-    Fault fault;
+    void (*before_step)(long step, Tensor *X); // for --plant; NULL: nothing happens
     bool quiet;
 } RankLesson;
 
@@ -53,5 +46,10 @@ long steps_of_epoch(const Dataset *data, int rows, int ranks);
 // By all ranks. Rank 0 prints and writes. die()s if a loss is not finite or a checkpoint does not
 // fit.
 RankResult train_on_ranks(const RankLesson *lesson);
+long last_step(const RankLesson *lesson); // how many there will be, also those before a resume
+
+// behind/checkpoint.c, by all ranks: rank 0 reads and writes for all.
+void checkpoint_keep(const RankLesson *l, const RankNet *net, const RankResult *r);
+void checkpoint_resume(const RankLesson *l, RankNet *net, RankResult *r);
 
 #endif

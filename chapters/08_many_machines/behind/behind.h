@@ -1,4 +1,4 @@
-// behind.h: the flags of chapter 8, its tables, faults and checkpoints.
+// behind.h: what else chapter 8 needs of a group of ranks, and its flags, tables and faults.
 #ifndef CHAPTER_08_BEHIND_H
 #define CHAPTER_08_BEHIND_H
 
@@ -29,19 +29,15 @@ char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *te
 RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
                        const char *settings);
 
-// "stop:2@5" is rank 2 in step 5. kill (-9), stop (it hangs), exit (without a word), memory (asks
-// for more than there is), nan (its images are not numbers). NULL: no fault. die_usage()s.
-Fault fault_of(const char *text);
-// die_usage()s if the fault never comes.
-void check_fault(const Fault *fault, long steps);
-void go_wrong(const Fault *fault, long step, Tensor *X);
+// die_usage()s if the fault that --plant asks for never comes.
+void check_fault(long steps);
 
-// ## checkpoint.c: rank 0 reads and writes for all
+// ## process_group.c
 
-// By all ranks. die()s if the checkpoint is not of such a training.
-void checkpoint_keep(const char *path, const char *settings, const RankNet *net,
-                     const RankResult *r);
-void checkpoint_resume(const RankLesson *l, long last, RankNet *net, RankResult *r);
+// The texts of all ranks, for free_texts().
+char **gather_texts(const char *mine);
+void free_texts(char **texts);
+void find_nccl(bool shares_gpu); // whether all ranks can use NCCL; by all ranks
 
 // ## tables.c
 

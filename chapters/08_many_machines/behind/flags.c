@@ -56,6 +56,47 @@ static const Flag own_flags[] = {
     {0},
 };
 
+// ## --plant: ranks that go wrong on purpose
+
+// A rank that is made to fail in this step (from 1), to see how the others react.
+static struct Fault {
+    enum { NO_FAULT, FAULT_KILL, FAULT_STOP, FAULT_EXIT, FAULT_MEMORY, FAULT_NAN } kind;
+    int rank;
+    long step;
+} fault;
+static const char *const fault_names[] = {"", "kill", "stop", "exit", "memory", "nan"};
+
+// "stop:2@5" is rank 2 in step 5. kill (-9), stop (it hangs), exit (without a word), memory (asks
+// for more than there is), nan (its images are not numbers). NULL: no fault.
+static void read_fault(const char *text) {
+    char name[16];
+    int end = 0;
+    if (!text) return;
+    if (sscanf(text, "%15[a-z]:%d@%ld%n", name, &fault.rank, &fault.step, &end) == 3 && !text[end])
+        for (int kind = FAULT_KILL; kind <= FAULT_NAN; kind++)
+            if (strcmp(name, fault_names[kind]) == 0) fault.kind = kind;
+    if (!fault.kind || fault.rank < 0 || fault.step < 1)
+        die_usage("kill, stop, exit, memory or nan, a rank and its step, such as stop:2@5",
+                  "--plant: not a possible value: '%s'", text);
+}
+
+void check_fault(long steps) {
+    int ranks = dist_get_world_size();
+    if (fault.kind != NO_FAULT && (fault.rank >= ranks || fault.step > steps))
+        die_usage("a rank from 0 on, and a step from 1 on",
+                  "--plant %s:%d@%ld: there are %d ranks and %ld steps", fault_names[fault.kind],
+                  fault.rank, fault.step, ranks, steps);
+}
+
+static void go_wrong(long step, Tensor *X) {
+    if (fault.kind == NO_FAULT || fault.step != step || fault.rank != dist_get_rank()) return;
+    if (fault.kind == FAULT_KILL) raise(SIGKILL);
+    if (fault.kind == FAULT_STOP) raise(SIGSTOP);
+    if (fault.kind == FAULT_EXIT) _exit(EXIT_SUCCESS);
+    if (fault.kind == FAULT_MEMORY) xmalloc((size_t)1 << 60);
+    if (fault.kind == FAULT_NAN) tensor_fill(X, NAN);
+}
+
 static void check_flags(const Flags *f) {
     const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
     if (strcmp(rank_flags.exchange, "fusion") == 0 && rank_flags.hierarchical)
@@ -71,7 +112,7 @@ static void check_flags(const Flags *f) {
     if (!(rank_flags.cycle <= MOST_CYCLE))
         die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
                   (double)rank_flags.cycle);
-    fault_of(rank_flags.plant);
+    read_fault(rank_flags.plant);
 }
 
 Flags read_rank_flags(int argc, char *argv[]) {
@@ -186,41 +227,6 @@ RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset 
         .checkpoint = f->checkpoint,
         .resume = f->resume,
         .settings = settings,
-        .fault = fault_of(rank_flags.plant),
+        .before_step = go_wrong,
     };
-}
-
-// ## --plant: ranks that go wrong on purpose
-
-static const char *const fault_names[] = {"", "kill", "stop", "exit", "memory", "nan"};
-
-Fault fault_of(const char *text) {
-    char name[16];
-    Fault f = {0};
-    int end = 0;
-    if (!text) return f;
-    if (sscanf(text, "%15[a-z]:%d@%ld%n", name, &f.rank, &f.step, &end) == 3 && !text[end])
-        for (int kind = FAULT_KILL; kind <= FAULT_NAN; kind++)
-            if (strcmp(name, fault_names[kind]) == 0) f.kind = kind;
-    if (!f.kind || f.rank < 0 || f.step < 1)
-        die_usage("kill, stop, exit, memory or nan, a rank and its step, such as stop:2@5",
-                  "--plant: not a possible value: '%s'", text);
-    return f;
-}
-
-void check_fault(const Fault *fault, long steps) {
-    int ranks = dist_get_world_size();
-    if (fault->kind != NO_FAULT && (fault->rank >= ranks || fault->step > steps))
-        die_usage("a rank from 0 on, and a step from 1 on",
-                  "--plant %s:%d@%ld: there are %d ranks and %ld steps", fault_names[fault->kind],
-                  fault->rank, fault->step, ranks, steps);
-}
-
-void go_wrong(const Fault *fault, long step, Tensor *X) {
-    if (fault->kind == NO_FAULT || fault->step != step || fault->rank != dist_get_rank()) return;
-    if (fault->kind == FAULT_KILL) raise(SIGKILL);
-    if (fault->kind == FAULT_STOP) raise(SIGSTOP);
-    if (fault->kind == FAULT_EXIT) _exit(EXIT_SUCCESS);
-    if (fault->kind == FAULT_MEMORY) xmalloc((size_t)1 << 60);
-    if (fault->kind == FAULT_NAN) tensor_fill(X, NAN);
 }

@@ -1,9 +1,9 @@
 // tables.c: what is compared over the ranks, as tables; see behind.h.
 #include "behind.h"
-#include "group.h"
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/launcher.h"
 #include "common/base/platform.h"
 #include "common/base/statistics.h"
 #include "common/model/many_ranks.h"
@@ -117,6 +117,7 @@ bool show_training(const RankLesson *lesson) {
         lesson->network->title, W, s, lesson->rows, (double)lesson->lr,
         rule_lr(lesson->rule, (double)lesson->lr, W, 1, 1), lr_rule_names[lesson->rule],
         rank_flags.exchange, dist_chosen_all_reduce());
+    check_fault(last_step(lesson));
     RankResult r = train_on_ranks(lesson);
     double mine = r.checksum, *all = xmalloc(sizeof *all * (size_t)W);
     dist_gather(NULL, &mine, 1, all);
