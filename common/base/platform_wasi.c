@@ -31,7 +31,6 @@ int try_in_child(void (*what)(void *with), void *with) {
     die("run the program itself, outside of the browser", "this part needs a second process");
 }
 
-
 // ---- files, and this computer -------------------------------------------------------------------
 
 void file_permit(const char *path, unsigned mode) {}

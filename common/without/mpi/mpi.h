@@ -14,7 +14,16 @@ typedef struct MPI_Status {
     int MPI_SOURCE;
 } MPI_Status;
 enum { MPI_SUCCESS, MPI_ERR_TRUNCATE, MPI_ERRORS_RETURN, MPI_COMM_TYPE_SHARED, MPI_INFO_NULL };
-enum { MPI_COMM_NULL, MPI_REQUEST_NULL, MPI_COMM_WORLD, MPI_ANY_SOURCE, MPI_BYTE, MPI_INT, MPI_FLOAT, MPI_SUM };
+enum {
+    MPI_COMM_NULL,
+    MPI_REQUEST_NULL,
+    MPI_COMM_WORLD,
+    MPI_ANY_SOURCE,
+    MPI_BYTE,
+    MPI_INT,
+    MPI_FLOAT,
+    MPI_SUM
+};
 enum { MPI_THREAD_MULTIPLE, MPI_MAX_ERROR_STRING = 64 };
 
 static inline int mpi_set(int *value, int to) {
