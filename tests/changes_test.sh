@@ -148,6 +148,43 @@ build_copy programs
 expect 0
 verdict "what is taken away is missed: the library, an object, a source, a header"
 
+# ---- an exercise -----------------------------------------------------------------------------------------
+
+# As students have it: with what is expected, and without the solution.
+folder=chapters/04_lenet_multi_gpu/exercises its=$folder/1_larger_batches
+if [ -f "$root/$its/solution.c" ] && [ -f "$build/lab/exercises/04-1/expected.tsv" ]; then
+    mkdir -p "$copy/$its" && cp -p "$root/$folder"/*.[ch] "$copy/$folder" && cp -p "$root/$its"/*[!s] "$copy/$its" && rm "$copy/$its/solution.c"
+    cp "$build/lab/exercises/04-1/expected.tsv" "$copy/$its"
+    judged() { # FILE DATE REGEX..: this is the part now, and has this date
+        cp "$1" "$copy/$its/your_part.c" && touch -d "$2" "$copy/$its/your_part.c" && shift 2
+        build_copy exercise-04-1 ARGS=--check
+        expect "$@"
+    }
+    part=$root/$its/your_part.c solution=$root/$its/solution.c
+    judged "$part" 2002-02-02 error 'out:^0 of 10' "err:^hint: edit $its/your_part.c"
+    # What students leave beside it.
+    for name in 'your_part - Copy.c' your_part_old.c your_part_old.h your_part.c~ your_part.c.orig .#your_part.c my.c ../your_part.c; do cp "$solution" "$copy/$its/$name"; done
+    cp -r "$copy/$its" "$copy/$its - Copy" && cp -r "$copy/$its" "$copy/${its}_old"
+    judged "$solution" 2001-01-01 0 'out:^10 of 10' '!err:warning'
+    # Its clock was set back.
+    find "$copy/build/04_lenet_multi_gpu_exercise_1" "$copy/build/obj/$its" "$copy/build/lab" -type f -exec touch -d '+2 years' {} +
+    judged "$part" 2000-01-01 error 'out:^0 of 10'
+    cp -p "$copy/$its/your_part.h" "$work" && sed -i 's/train_epoch/&_2/' "$copy/$its/your_part.h" && touch -d 2001-01-01 "$copy/$its/your_part.h"
+    judged "$part" 2000-01-01 error 'err:train_epoch'
+    cp -p "$work/your_part.h" "$copy/$its"
+    verdict "a verdict is about what is in the exercise's own files, whatever their dates"
+
+    cp "$solution" "$copy/$its/your_part.c"
+    fake flock 'echo "flock: 9: Function not implemented" >&2; exit 65'
+    ln -sf "$(command -v bash)" "$work/path/sh"
+    (SHELLOPTS=noclobber && export SHELLOPTS && build_copy grade LABS=04-1 && expect 0 'out: 10 of 10$' 'err:goes on without a lock.*(Function not implemented)')
+    ln -sf "$(command -v dash)" "$work/path/sh"
+    verdict "make grade does without locks, and with shell options of others"
+    rm -rf "$copy/$folder"
+else
+    skip "an exercise's files" "no solution here, or it is not built (make expected-04-1)"
+fi
+
 # ---- what the machine has --------------------------------------------------------------------------------
 
 fake gnuplot 'echo gnuplot 5.4'
