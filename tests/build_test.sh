@@ -295,7 +295,7 @@ run-4|run-04
 setup boook|book
 setup exercise-3-1|exercise-03-1
 ROWS
-build_copy setup clean
+build_copy setup
 expect 0 out:installing
 verdict "goals that there are not have the nearest one in the hint, before anything is installed"
 
