@@ -318,6 +318,8 @@ files >"$work/before"
 build_copy
 files | cmp -s "$work/before" - || complain "expected no file in build/ to change"
 expect 0 '!out:^\['
+build_copy -n wanted WANTED='build/runs/05_resnet18_concise/stdout build/runs/09_what_each_device_keeps/stdout'
+expect 0 'out:chapter 05_.* runs; about 15 min left' 'out:chapter 09_.* runs; about 1 min left'
 verdict "make builds, quietly, and says what it found; a second one compiles nothing"
 
 echo 'int main(void) { return 0 }' >"$exercises/1_broken/your_part.c"
