@@ -73,11 +73,15 @@ help:
 help-all:
 	@sed '1,/^$$/d' .make/help.txt
 
+.DEFAULT:
+	@sh .make/goals.sh '$@'
+
 # ---- setup changes what can be found, so what is made after it starts a make of its own -------------
 
 ifneq ($(filter setup,$(MAKECMDGOALS)),)
 
 setup:
+	@sh .make/goals.sh $(foreach goal,$(AFTER_SETUP),$(if $(findstring /,$(goal)),,'$(goal)'))
 	@$(YOURS) FOR='$(filter %test %tests test-% book book-check book-pdf lab-sheets grade lint wasm,$(MAKECMDGOALS))' sh .make/setup.sh
 	@rm -f $(CONFIG:config.mk=probed) || : # what is there now is looked up anew
 AFTER_SETUP := $(filter-out setup clean help help-all,$(MAKECMDGOALS))
@@ -191,8 +195,7 @@ lenet: run-04
 resnet: run-05
 
 run-%: report
-	@test -n '$(wildcard chapters/$*_*/main.c)' || { echo 'make: error: there is no chapter $*' >&2; \
-	    echo 'hint: the chapters are $(notdir $(CHAPTERS))' >&2; exit 1; }
+	@sh .make/goals.sh '$@'
 	+@$(MAKE_PARALLEL) wanted WANTED='$(filter $(BUILD)/$*_%,$(CHAPTERS))'
 	@$(call launch,$*)$(filter $(BUILD)/$*_%,$(CHAPTERS)) $(ARGS)
 

@@ -48,8 +48,7 @@ exercise_named = $(foreach folder,$(call folder_named,$1),$(call $(if $(filter 1
 expected_named = $(foreach folder,$(call folder_named,$1),$(call graded,$(folder))/expected.tsv)
 
 exercise-%: report
-	@test -n '$(call folder_named,$*)$(call question_named,$*)' || { echo 'make: error: there is no exercise $*' >&2; \
-	    echo 'hint: the exercises are $(sort $(foreach folder,$(EXERCISE_FOLDERS) $(QUESTIONS),$(call exercise_id,$(folder))))' >&2; exit 1; }
+	@sh .make/goals.sh '$@'
 	+@$(if $(call question_named,$*),cat $(call question_named,$*)/question.md,$(MAKE_PARALLEL) judged-$*)
 
 judged-%:

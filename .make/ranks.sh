@@ -23,6 +23,7 @@ fi
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
 export HWLOC_HIDE_ERRORS="${HWLOC_HIDE_ERRORS:-2}" # without /sys it says so in every process
+[ ! -t 2 ] || export BOOK_TERMINAL=1 # of which ranks have a pipe to mpirun; for progress.c
 k=$1
 shift
 case $k in

@@ -285,6 +285,20 @@ build_copy help-all
 for goal in lenet test-all sanitize bench truth plots clean; do expect 0 "out:^make $goal  *[a-z]"; done
 verdict "make help has the goals that a reader needs, and the chapters; make help-all has the others"
 
+echo 'echo installing' >"$copy/.make/setup.sh"
+while IFS='|' read -r goals wanted; do
+    build_copy $goals
+    expect error "err:^make: error: there is no goal or file '" "err:^hint: did you mean make $wanted? " '!out:installing'
+done <<'ROWS'
+lennet|lenet
+run-4|run-04
+setup boook|book
+setup exercise-3-1|exercise-03-1
+ROWS
+build_copy setup
+expect 0 out:installing
+verdict "goals that there are not have the nearest one in the hint, before anything is installed"
+
 while IFS='|' read -r word wanted; do
     build_copy grade "$word"
     expect error "$wanted" 'err:^hint: '
@@ -304,6 +318,8 @@ files >"$work/before"
 build_copy
 files | cmp -s "$work/before" - || complain "expected no file in build/ to change"
 expect 0 '!out:^\['
+build_copy -n wanted WANTED='build/runs/05_resnet18_concise/stdout build/runs/09_what_each_device_keeps/stdout'
+expect 0 'out:chapter 05_.* runs; about 15 min left' 'out:chapter 09_.* runs; about 1 min left'
 verdict "make builds, quietly, and says what it found; a second one compiles nothing"
 
 echo 'int main(void) { return 0 }' >"$exercises/1_broken/your_part.c"

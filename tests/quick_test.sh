@@ -11,6 +11,7 @@ count_core_seconds() {
     times >"$work/times" # no pipe: a shell of its own has run nothing
     core_seconds=$(tail -n 1 "$work/times" | awk -F '[ms ]+' '{ print int(60 * ($1 + $3) + $2 + $4) }')
 }
+export BOOK_TERMINAL=1 # bars are shown
 # Runs a program in the empty folder $here. A chapter with a file `ranks` is so many of them, if there is MPI.
 run() { # NAME FLAGS..
     name=$1 here=$work/$1
@@ -70,6 +71,7 @@ point() {
     08_many_machines) # "epoch 2: train loss 1.019, test acc 0.7064 .."
         sed -n 's/^ *epoch .* test acc \([0-9.]*\).*/\1/p' log | tail -n 1 | grep -q '^0\.[2-9]' ||
             complain "nothing is learned: $(grep 'test acc' log | tail -n 1)"
+        grep -q 'comparing learning rates .* left' error || complain "it does not say how far it is"
         ;;
     07_parameter_servers)
         figures _disciplines 'NR > 1 { last[$6] = $9 } END { for (w in last) if (!(last[w] > 0.3)) print w, last[w] }'

@@ -213,9 +213,10 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // behind/modelled.c:print_modelled_epochs
 //
 // On two GPUs, an epoch takes a quarter less time than on one. From two GPUs to eight the time
-// nearly doubles, to 1.4 times the time on one. "Launches alone" is how long an epoch would take if
-// only the host's launches and events took time. On one GPU that is a ninth of the epoch, on eight
-// nearly all. As a CUDA graph, eight GPUs take 0.148 s, more than half of it for the exchange.
+// nearly doubles, to 1.4 times the time on one. "Launches" counts a step's. "Launches alone" is how
+// long an epoch would take if only the host's launches and events took time. On one GPU that is a
+// ninth of the epoch, on eight nearly all. As a CUDA graph, eight GPUs take 0.148 s, more than half
+// of it for the exchange ("its exchange" is the part that gradients add to the graph's epoch).
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 // <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->

@@ -3,6 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/program/interrupt.h"
+#include "common/program/progress.h"
 #include "common/tensor/adam.h"
 #include "common/tensor/autograd.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
@@ -69,6 +70,13 @@ static Adam *adam_of(const Module *net, const Device *device) {
     return adam;
 }
 
+// How far rank 0 is with its jobs, in parts of minibatches. NULL: not shown
+static Progress *progress;
+
+static long parts_of(const RuleJob *job) {
+    return (long)job->epochs * (job->images / (job->base_batch * job->times)) * job->times;
+}
+
 // The large minibatch is accumulated in parts of base_batch images, with the same bits as on
 // `times` ranks. Images that do not fill a minibatch at the end of an epoch are left out.
 static void train_rule_epoch(const RuleJob *job, Module *net, Device *device, Adam *adam,
@@ -87,6 +95,8 @@ static void train_rule_epoch(const RuleJob *job, Module *net, Device *device, Ad
             sgd_step(net, device, (float)r->last_lr, batch);
         r->updates++;
         rows += batch;
+        for (int part = 0; progress && part < job->times; part++)
+            progress_step(progress, "comparing learning rates");
     }
     r->loss = sum / rows;
 }
@@ -121,9 +131,16 @@ RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train
 // results of all jobs.
 void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
                     const Dataset *test) {
+    int rank = dist_get_rank(), W = dist_get_world_size();
+    long parts = 0;
     memset(results, 0, sizeof *results * (size_t)n);
-    for (int j = dist_get_rank(); j < n; j += dist_get_world_size())
+    for (int j = rank; j < n; j += W) parts += parts_of(&jobs[j]);
+    Progress of_rank_0 = progress_start(parts);
+    progress = rank == 0 ? &of_rank_0 : NULL;
+    for (int j = rank; j < n; j += W)
         results[j] = run_rule_job(&jobs[j], dist_device(), train, test);
+    if (progress) progress_clear(progress);
+    progress = NULL;
     dist_note("the results of the rules");
     dist_sum(NULL, (double *)results, n * (int)(sizeof *results / sizeof(double)));
 }

@@ -5,9 +5,14 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static bool on_screen; // a bar, without a line end
+
+// The stderr of a rank is a pipe to mpirun. Whoever starts it (.make/ranks.sh) knows where that
+// leads.
+static bool has_terminal(void) { return isatty(STDERR_FILENO) || getenv("BOOK_TERMINAL"); }
 
 static void remove_bar(void) {
     if (on_screen) fputs("\r\033[K", stderr);
@@ -24,7 +29,7 @@ void progress_step(Progress *progress, const char *text) {
     progress->done++;
     double now = seconds_now();
     // Ten times a second is enough for the eye, and writing takes time.
-    if (!isatty(STDERR_FILENO) || (now - progress->shown < 0.1 && progress->done < progress->total))
+    if (!has_terminal() || (now - progress->shown < 0.1 && progress->done < progress->total))
         return;
     progress->shown = now;
     on_screen = true;

@@ -41,16 +41,23 @@ $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call KEEP,run-$(chapter),$(RUN_$(fir
     $(wildcard chapters/$(chapter)/ranks),$(MPI)) $(file <chapters/$(chapter)/recorded))))
 $(RUNS): $(BUILD)/runs/%/stdout: $(BUILD)/recorded/%.same $(WITH)/run-%
 	$(SAY_HOW_LONG)
-	$(call QUIET,chapter $* runs)sh plots/book/run.sh $(<:.same=) $* $(@D)
+	$(call QUIET,chapter $* runs; $(call LEFT,$(firstword $(subst _, ,$*))))sh plots/book/run.sh $(<:.same=) $* $(@D)
 
 # What commands of the page of questions print. The commands run the programs themselves, not the recorded ones.
 SHOWN       := $(BUILD)/runs/questions/shown
 SHOWN_BY    := $(CHAPTERS) $(BUILD)/08_many_machines_exercise_2
 $(SHOWN): chapters/questions.md plots/book/shown.sh $(SHOWN_BY)
-	$(call QUIET,chapters/questions.md runs)sh plots/book/shown.sh $(BUILD) $(@D)
+	$(call QUIET,chapters/questions.md runs; $(call LEFT,questions))sh plots/book/shown.sh $(BUILD) $(@D)
 
 # (Before the first of them.)
 SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: ten to fifteen minutes on two free cores, half of them for chapter 5; longer on busy ones')
+# $(call LEFT,04): "about 14 min left", before that part runs. (Seconds of each on two free cores; where those before it
+# took longer, the others will.)
+PARTS      := 00 2 01 5 02 10 03 5 04 90 05 400 06 10 07 180 08 240 09 10 questions 20
+BOOK_BEGAN  = $(eval BOOK_BEGAN := $(shell date +%s))$(BOOK_BEGAN)
+LEFT        = $(shell echo $(PARTS) | awk -v part=$1 -v took=$$(($$(date +%s) - $(BOOK_BEGAN))) '{ \
+    for (i = 1; i < NF; i += 2) { if ($$i == part) comes = 1; if (comes) left += $$(i + 1); else done += $$(i + 1) } \
+    printf "about %d min left", left * (done > 20 && took > done ? took / done : 1) / 60 + 1 }')
 
 .PHONY: book book-serve book-pdf book-check book-notebooks lab-sheets recorded
 recorded: $(RECORDED)
