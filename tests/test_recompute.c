@@ -61,7 +61,7 @@ static size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 // After the backward pass, nothing is lent any more: not even the output, of the last block.
 static void check_given_back(Step *s) {
     for (int i = 0; i < s->k; i++) s->losses[i] = sum(cross_entropy(s->X[i], s->y[i]));
-    zero3_backward(s->z, s->losses);
+    backward_all(s->losses, s->k);
     for (int i = 0; i < s->k; i++) assert_false(arena_give_back(s->devices[i], s->X[i]->data));
 }
 
@@ -69,8 +69,8 @@ static void check_given_back(Step *s) {
 static void test_kept(void **state) {
     bool slow = SIMULATED && strcmp(*state, "cpu") != 0;
     for (int k = 1; k <= (slow ? 1 : MOST); k++) {
-        Step s = begin(state, narrow_resnet(), ZERO_3, k, true);
-        zero3_forward(s.z, s.X);
+        Step s = begin(state, narrow_resnet(), ZERO_1, k, true);
+        forward_unit(s.z, 0, s.X);
         for (int i = 0; i < k; i++) {
             size_t rows = (size_t)equal_range(ROWS, k, i).count;
             size_t bytes = aligned(4 * rows * 28 * 28) + aligned(4 * rows);
@@ -233,21 +233,21 @@ static void test_not_tracking(void **state) {
 static void test_input_not_kept(void **state) {
     float *params[2];
     for (int mistake = 0; mistake < 2; mistake++) {
-        Step s = begin(state, narrow_resnet(), ZERO_3, 2, true);
+        Step s = begin(state, narrow_resnet(), ZERO_2, 2, true);
         Tensor *Y[MOST] = {s.X[0], s.X[1]}, *inputs[MOST];
         for (int u = 0; u < s.z->num_units; u++) {
-            unshard(s.z, u);
-            wait_for_parameters(s.z, u);
             for (int i = 0; i < 2; i++) inputs[i] = Y[i];
             forward_unit(s.z, u, Y);
-            reshard(s.z, u);
             if (u == 2 && mistake)
                 for (int i = 0; i < 2; i++)
                     assert_true(arena_give_back(s.devices[i], inputs[i]->data));
         }
         for (int i = 0; i < 2; i++) s.losses[i] = sum(cross_entropy(Y[i], s.y[i]));
-        zero3_backward(s.z, s.losses);
-        for (int i = 0; i < 2; i++) adam_step(s.z->adam[i], lr, ROWS);
+        for (int u = 0; u < s.z->num_units; u++) allocate_gradients(s.z, u);
+        backward_all(s.losses, 2);
+        for (int u = 0; u < s.z->num_units; u++) reduce_gradients(s.z, u);
+        for (int u = 0; u < s.z->num_units; u++) finish_reducing(s.z, u);
+        update_own(s.z, lr, ROWS);
         params[mistake] = keep_memory(xmalloc(parameter_bytes(s.net)));
         zero_read(s.z, params[mistake]);
         if (mistake) assert_memory_not_equal(params[0], params[1], parameter_bytes(s.net));

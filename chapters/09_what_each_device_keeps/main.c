@@ -61,7 +61,7 @@
 // zero.h:Shard
 //
 // With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
-// ZeRO-2 and ZeRO-3.
+// ZeRO-2 and ZeRO-3. Here is a whole step. (`tensors_of()` collects these tensors of all devices.)
 //
 // zero1.c:zero1_step
 //
@@ -87,7 +87,7 @@
 // ResNet-18 has eleven: a convolution, a batch norm, eight residual blocks and a linear layer. Each
 // unit has its own flat arrays and shards. Units replace the buckets of chapter 6.
 //
-// zero2.c:zero2_backward
+// zero2.c:zero2_step
 //
 // `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
 // runs the backward pass, back to the point where the forward pass of unit u began. Then two
@@ -105,7 +105,7 @@
 // zeros, and the sums would be wrong. So the memory is freed *in order*. It becomes free when the
 // compute queue reaches this point, after the wait. (CUDA has `cudaFreeAsync()` for this.)
 //
-// After the update, the new parameters are gathered, as in ZeRO-1.
+// After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1.
 //
 // behind/tables.c:print_zero2
 //
@@ -118,25 +118,23 @@
 // `fully_shard`. Now a device keeps 1/k of the parameters of each unit. So before a unit computes,
 // all devices gather its parameters. PyTorch calls this `unshard()`:
 //
-// zero3.c:unshard
+// units.c:unshard
 //
-// Everything between `begin_exchange()` and `end_exchange()` is enqueued in the communication
-// queues (chapter 6). Before that, the communication queues wait for the compute queues (question 5
+// Everything between `exchange_begin()` and `exchange_end()` is enqueued in the communication
+// queues (chapter 6). But first, the communication queues wait for the compute queues (question 5
 // asks why). Afterwards, `queue_record()` records the point at which the parameters are complete,
 // and `wait_for_parameters()` makes the compute queues wait for it. When the unit has computed,
 // `reshard()` frees the gathered parameters, in order.
 //
-// The forward pass gathers each unit just before the unit computes, and frees it right afterwards:
+// The forward pass gathers each unit just before the unit computes, and frees it right afterwards.
+// The backward pass needs the parameters again, to compute the gradient of each unit's input. So
+// each unit is gathered a second time:
 //
-// zero3.c:zero3_forward
+// zero3.c:zero3_step
 //
-// While unit u computes, unit u + 1 is already being gathered. This is called *prefetching*. At
-// most two units are gathered at a time. The backward pass needs the parameters again, to compute
-// the gradient of each unit's input. So each unit is gathered a second time:
-//
-// zero3.c:zero3_backward
-//
-// The new parameters are not gathered after the update, because the next forward pass does that.
+// While a unit computes, the next one is already being gathered. This is called *prefetching*. At
+// most two units are gathered at a time. The other lines are ZeRO-2's (`diff zero2.c zero3.c`). But
+// the new parameters are not gathered after the update, because the next forward pass does that.
 //
 // main.c:ask_about_bytes
 //
@@ -313,8 +311,8 @@
 //    train ResNet-18 with a limit of 60 MB?
 // 4. How would memory and bytes change if ZeRO-3 did not free a unit between its forward and
 //    backward passes? (This is PyTorch's `reshard_after_forward=False`.)
-// 5. In `unshard()`, what could go wrong if the communication queue did not wait for the compute
-//    queue?
+// 5. The line `queue_wait(..)` in `exchange_begin()` (`common/device/device.c`) makes the
+//    communication queue wait for the compute queue. What could go wrong in `unshard()` without it?
 // 6. A network has 2 billion parameters and is trained with Adam in float32, on GPUs with 24 GB.
 //    Leave out activations and temporary memory. How many GPUs do you need with DDP, with ZeRO-1,
 //    and with ZeRO-3?

@@ -1,4 +1,4 @@
-// zero.c: makes and frees what the stages share, and takes a step in one of them.
+// zero.c: what the stages share. Their steps are in zero0.c (DDP), zero1.c, zero2.c and zero3.c.
 #include "zero.h"
 
 #include "common/base/error.h"
