@@ -123,7 +123,7 @@ refusals <<ROWS
 1 the run before had --epochs 4; now: --epochs 5 | --epochs 5 --load w --resume part_second
 1 was written with .*begun with other parameters (.*now: .*on the CPU$ | --epochs 4 --resume part_first; --devices 1 --epochs 2 --resume single
 1 was written with .*begun with other parameters (.*now: .*begun with other parameters ( | --epochs 4 --load from_seed --resume part_first
-1 an earlier version, or train again | --devices 1 --epochs 2 --load w --resume older
+1 by a version of November 2026 or before | --devices 1 --epochs 2 --load w --resume older
 1 was written with .*lr 0.02, .*lr 0.020000001, | --devices 1 --epochs 2 --lr 0.020000001 --load w --resume single
 1 the "run" is no number from 0 to 1: .4294967296 | --devices 1 --epochs 2 --resume bad1
 1 the "epoch" is no number from 1 to 1000000: .4294967297 | --devices 1 --epochs 2 --resume bad2
