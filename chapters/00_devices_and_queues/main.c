@@ -85,9 +85,7 @@ static void ask_too_early(Device *device, Tensor *x) {
 //
 // Once the host has enqueued the products, it can do other work that does not need the result. From
 // here on, all times on this page are modelled.
-
-static void on_device_0(Job *job) { run(job->X[0]); }
-
+//
 // ## Side by side, or one after the other
 //
 // Now every device gets four products. Here no device waits for another:
@@ -119,6 +117,8 @@ static Prediction ask_how_long(void) {
         "waits for another. How long does it take until all devices are done, as a multiple of "
         "the time of device 0 alone?");
 }
+
+static void on_device_0(Job *job) { run(job->X[0]); }
 
 static void side_by_side(Job *job) {
     for (int i = 0; i < job->k; i++) run(job->X[i]);
