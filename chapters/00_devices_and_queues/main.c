@@ -134,7 +134,7 @@ static void one_after_the_other(Job *job) {
 
 // If the events do what they should, the other devices are done when the last one is.
 static bool is_in_order(Job *job) {
-    begin_steps(job);
+    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
     one_after_the_other(job);
     event_synchronize(job->done[job->k - 1]);
     for (int i = 0; i < job->k; i++)
