@@ -85,9 +85,7 @@ static void ask_too_early(Device *device, Tensor *x) {
 //
 // Once the host has enqueued the products, it can do other work that does not need the result. From
 // here on, all times on this page are modelled.
-
-static void on_device_0(Job *job) { run(job->X[0]); }
-
+//
 // ## Side by side, or one after the other
 //
 // Now every device gets four products. Here no device waits for another:
@@ -120,6 +118,8 @@ static Prediction ask_how_long(void) {
         "the time of device 0 alone?");
 }
 
+static void on_device_0(Job *job) { run(job->X[0]); }
+
 static void side_by_side(Job *job) {
     for (int i = 0; i < job->k; i++) run(job->X[i]);
 }
@@ -134,7 +134,7 @@ static void one_after_the_other(Job *job) {
 
 // If the events do what they should, the other devices are done when the last one is.
 static bool is_in_order(Job *job) {
-    begin_steps(job);
+    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
     one_after_the_other(job);
     event_synchronize(job->done[job->k - 1]);
     for (int i = 0; i < job->k; i++)

@@ -3,12 +3,8 @@
 
 #include "common/tensor/autograd.h"
 
-void begin_steps(Job *job) {
-    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]);
-}
-
 Times time_by(Clock *now, Enqueue *enqueue, Job *job) {
-    begin_steps(job); // see "Tape and arena"
+    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]); // see "Tape and arena"
     synchronize_all();
     double start = now();
     enqueue(job);

@@ -14,14 +14,12 @@ typedef struct Job {
 typedef void Enqueue(Job *job); // some work
 typedef double Clock(void);     // seconds
 
-// In seconds since the host began to enqueue: when it had enqueued everything, and when that was
-// done.
+// Seconds until the host had enqueued everything, and until that was done.
 typedef struct Times {
     double enqueued, done;
 } Times;
 
 // Times what the host enqueues. Results of earlier work are then gone.
 Times time_by(Clock *now, Enqueue *enqueue, Job *job);
-void begin_steps(Job *job);
 
 #endif

@@ -47,6 +47,22 @@ Traffic allreduce_bytes(const Allreduce *algorithm, size_t n, int k, int i) {
     return (Traffic){floats.sent * sizeof(float), floats.received * sizeof(float)};
 }
 
+double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
+                          int n) {
+    ModelledRun modelled = {.machine = machine, .k = k};
+    Tensor *data[MAX_DEVICES];
+    modelled_begin(&modelled);
+    for (int i = 0; i < k; i++) {
+        data[i] = tensor_new(modelled.devices[i], n);
+        tensor_fill(data[i], 0); // as in training, each queue has had work: then waits take time
+        begin_step(data[i]->device);
+    }
+    while (modelled_run(&modelled)) run(data, k);
+    free_params(data, k);
+    modelled_end(&modelled);
+    return modelled.seconds;
+}
+
 // ## The book's function
 
 // (Devices without values may have the same addresses.)
@@ -70,24 +86,6 @@ void allreduce(Tensor *const data[], int k) {
     const char *mistake = allreduce_mistake(data, k);
     if (mistake) die("give each device its own tensor, all of one shape", "allreduce: %s", mistake);
     chosen->run(data, k);
-}
-
-// ## Modelled time
-
-double modelled_allreduce(const Machine *machine, void (*run)(Tensor *const data[], int k), int k,
-                          int n) {
-    ModelledRun modelled = {.machine = machine, .k = k};
-    Tensor *data[MAX_DEVICES];
-    modelled_begin(&modelled);
-    for (int i = 0; i < k; i++) {
-        data[i] = tensor_new(modelled.devices[i], n);
-        tensor_fill(data[i], 0); // as in training, each queue has had work: then waits take time
-        begin_step(data[i]->device);
-    }
-    while (modelled_run(&modelled)) run(data, k);
-    free_params(data, k);
-    modelled_end(&modelled);
-    return modelled.seconds;
 }
 
 // ## For the algorithms

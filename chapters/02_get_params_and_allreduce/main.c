@@ -34,8 +34,8 @@ static void demonstrate_get_params(Tensor *const params[2]) {
 // allreduce_star.c:allreduce_book
 //
 // Device 0 is the *hub* of a *star*. Like the book, we try it with ones on device 0 and twos on
-// device 1. `allreduce()`, in `allreduce.c`, runs the method chosen with `--allreduce`, by default
-// the star in pieces (see below).
+// device 1. `allreduce()` (in `allreduce.c`) runs the method chosen with `--allreduce`, by default
+// the star in pieces.
 //
 // main.c:demonstrate_allreduce
 

@@ -4,8 +4,7 @@
 
 #include "common/data/fashion_mnist.h"
 
-// Makes five mistakes on purpose, and prints the message or the figure that gives each away. Ends
-// the program with an error if one of them is not noticed.
+// Makes five mistakes on purpose, and prints what gives each away. die()s if nothing does.
 void make_mistakes(DataIter *batches);
 
 #endif
