@@ -122,7 +122,11 @@ tar -C "$work/class" -cf "$given/nested.tar" right.tar.gz && cp "$given/nested.t
 # Platforms and browsers rename what is handed in; what cannot be read may be the right one; other files are none.
 for name in hand-in.tar-1.gz hand-in.gz "HAND IN (1).TGZ.txt" archive; do mkdir "$given/as $name" && cp "$work/class/right.tar.gz" "$given/as $name/$name"; done
 for name in a.txz a.tbz2 a.tar.zst a.ZIP; do mkdir "$given/as $name" && (cd "$work" && bsdtar -a -cf "$given/as $name/$(echo $name | tr A-Z a-z)" 04-3.c) && mv "$given/as $name"/* "$given/as $name/$name" 2>/dev/null; done
-mkdir "$given/as 04-3.c.gz" "$given/cut" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
+mkdir "$given/as 04-3.c.gz" "$given/as none" "$given/cut" "$given/half" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
+for n in $(seq 40); do # until it has no byte 0
+    tar -C "$work" --transform "s|^|$n/|" -cjf "$given/as none/a" 04-3.c && [ "$(tr -d '\0' <"$given/as none/a" | wc -c)" = "$(wc -c <"$given/as none/a")" ] && break
+done
+cp $solution "$given/half/04-3.c" && tar -C "$work" -cf - 04-3.c | head -c 1000 >"$given/half/hand-in.tar"
 for name in cut report; do cp $folder/your_part.c "$given/$name/04-3.c"; done && cp "$given/broken.tar.gz" "$given/cut/hand-in.tar-2.gz" && : >"$given/empty/hand-in.zip"
 cp "$given/noise.zip" "$given/report/photo.jpg" && bsdtar --format zip -cf "$given/report/report.docx" README.md && gzip -c "$given/noise.zip" >"$given/report/data.gz"
 mkdir "$work/many" && head -c 400000000 /dev/zero | gzip -1 >"$work/many/zeros" && bsdtar --format zip -C "$work/many" -cf "$given/bomb.zip" @- <<END
@@ -130,7 +134,7 @@ mkdir "$work/many" && head -c 400000000 /dev/zero | gzip -1 >"$work/many/zeros" 
 zeros type=file mode=0644 uid=0 gid=0 size=1 contents=$work/04-3.c
 END
 grade CLASS="$given" CSV="$work/given.csv"
-[ "$(grep -c '^"as .*",10,10,10,""$' "$work/given.csv")" = 9 ]
+[ "$(grep -c '^"as .*",10,10,10,""$' "$work/given.csv")" = 10 ]
 verdict $? "an archive is one under every name"
 while read -r name points words; do # (-: not graded)
     row=",$points,10,$points,"
@@ -150,6 +154,7 @@ closed.tar.gz 10
 others 0 not handed in"
 windows 0 not handed in .your_part.c.txt is not taken for it
 browser.tgz 0 04-3 .1..c is not taken for it
+half 10
 report 0
 utf16 - UTF-16.*save it as UTF-8
 twice - twice, and not the same
