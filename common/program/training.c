@@ -87,8 +87,8 @@ static void end_epoch(Training *t) {
 // What follows "sec/epoch" if no epoch was whole.
 static const char *extrapolated(const Training *t) {
     long steps = t->steps - (long)t->first_epoch * t->batches;
-    if (steps >= t->batches) return "";
-    return xprintf(" (extrapolated from %ld of %d steps)", steps, t->batches);
+    return steps < t->batches ? xprintf(" (extrapolated from %ld of %d steps)", steps, t->batches)
+                              : "";
 }
 
 static void print_result(const Training *t) {
