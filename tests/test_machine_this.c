@@ -63,7 +63,6 @@ static void a_container_may_have_the_time_of_few_cores(void **state) {
         assert_int_equal(num_cores(), 1);
         unlink(in_test_folder(cgroups[v][0]));
     }
-    // Its own group, those around it: in each, a limit that comes and goes.
     const char *const around[] = {"a/b/cpu.max", "a/cpu.max", "cpu/a/cpu.cfs_quota_us"};
     container_says("groups", "3:memory:/x\n4:cpu,cpuacct:/a\n0::/a/b\n");
     for (int d = 0; d < 3; d++)
