@@ -268,7 +268,6 @@ expect 0 'out:✗ nvcc: found, but it does not compile: nvcc fatal : gcc 99 is t
 rm "$work/toolkit/fails"
 verdict "ARCH is a list of GPU architectures, and what nvcc says is shown"
 
-# As busybox has them.
 fake find 'case " $* " in *" -writable "* | *" -printf "*) echo "find: unrecognized" >&2; exit 1 ;; esac; exec '"$(realpath "$work/path/find")"' "$@"'
 fake ar 'echo "Usage: ar x|p|t" >&2; exit 1'
 rm "$copy/build/libbook.a"

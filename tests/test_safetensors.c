@@ -310,10 +310,9 @@ TEST_IN_A_FOLDER(other_names) {
         {{"state/W1", "state/b1"}, "k.removeprefix(\"state/\"): v"},
         {{"module.net.W1", "module.net.b1"}, "all names begin with \"module.net.\""},
         {{"module.W1", "b1"},
-         "\"W1\" is missing; there is \"module.W1\" (as DataParallel and DDP name it), as 1 of 2 "
-         "names begin\nhint: save it in PyTorch with save_file({k.removeprefix(\"module.\"): v for "
-         "k, "
-         "v in net.state_dict().items()}, "},
+         "there is \"module.W1\" (as DataParallel and DDP name it), as 1 of 2"},
+        {{"module.W1", "b1"},
+         "k.removeprefix(\"module.\"): v for k, v in net.state_dict().items()}, "},
         {{"module.W1", "_orig_mod.b1"},
          "k.replace(\"_orig_mod.\", \"\").replace(\"module.\", \"\")"},
         {{"W1", "_orig_mod.b1"}, "\"b1\" is missing; there is \"_orig_mod.b1\" (as torch.compile"},

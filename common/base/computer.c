@@ -11,47 +11,43 @@ double seconds_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Returns 0 if there is no such file.
-static long number_in(const char *file_name, const char *format) {
+// A number in a file of a cgroup. Returns 0 if there is no such file.
+static long number_in(const char *below, const char *group, const char *name, const char *format) {
+    char path[700];
     long number = 0;
-    FILE *file = fopen(file_name, "r");
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/%s", below, group, name);
+    FILE *file = fopen(path, "r");
     if (file && fscanf(file, format, &number) != 1) number = 0;
     if (file) fclose(file);
     return number;
 }
 
 // docker --cpus=2 leaves all cores in sight but limits the time on them. The limit is in files of
-// the process's group, or of a group around it. With cgroup v2 the file of a group holds "200000
-// 100000" or "max 100000". With v1 the first of two files holds "200000" or "-1".
-static int fewer_in_group(int cores, const char *group) {
-    char quota_file[600], period_file[600];
-    long quota, period;
-    for (int v2 = 0; v2 < 2; v2++) {
-        snprintf(quota_file, sizeof quota_file, "/sys/fs/cgroup%s%s/cpu.%s", v2 ? "" : "/cpu",
-                 group, v2 ? "max" : "cfs_quota_us");
-        snprintf(period_file, sizeof period_file, "/sys/fs/cgroup%s%s/cpu.%s", v2 ? "" : "/cpu",
-                 group, v2 ? "max" : "cfs_period_us");
-        quota = number_in(quota_file, "%ld");
-        period = number_in(period_file, v2 ? "%*ld %ld" : "%ld");
-        if (quota > 0 && period > 0 && quota / period < cores)
-            cores = (int)((quota + period - 1) / period);
+// the process's group, or of one around it. With cgroup v2 the file holds "200000 100000" or "max
+// 100000". With v1 the first of two files holds "200000" or "-1".
+static int cores_of(const char *group, int cores) {
+    long quota = number_in("", group, "cpu.max", "%ld");
+    long period = number_in("", group, "cpu.max", "%*ld %ld");
+    if (quota == 0) {
+        quota = number_in("/cpu", group, "cpu.cfs_quota_us", "%ld");
+        period = number_in("/cpu", group, "cpu.cfs_period_us", "%ld");
     }
-    return cores;
+    bool limited = quota > 0 && period > 0 && quota / period < cores;
+    return limited ? (int)((quota + period - 1) / period) : cores;
 }
 
 int num_cores(void) {
-    char line[600];
-    int cores = cores_in_sight();
-    // Lines such as "0::/docker/1f/inner" or "4:cpu,cpuacct:/docker/1f/inner".
+    char line[600]; // "0::/docker/1f/inner" or "4:cpu,cpuacct:/docker/1f/inner"
+    int cores = cores_of("", cores_in_sight());
     FILE *groups = fopen("/proc/self/cgroup", "r");
     while (groups && fgets(line, sizeof line, groups)) {
         char *group = strchr(line, '/'), *slash;
         if (!group || (!strstr(line, "::") && !strstr(line, "cpu"))) continue;
         group[strcspn(group, "\n")] = '\0';
-        for (; (slash = strrchr(group, '/')); *slash = '\0') cores = fewer_in_group(cores, group);
+        for (; (slash = strrchr(group, '/')); *slash = '\0') cores = cores_of(group, cores);
     }
     if (groups) fclose(groups);
-    return fewer_in_group(cores, "");
+    return cores;
 }
 
 static int chosen; // 0: all

@@ -31,8 +31,7 @@ void accuracy_count(Accuracy *a, Tensor *const y_hat[], Tensor *const y[]);
 // Waits once, for all devices.
 double accuracy_end(Accuracy *a);
 
-// What to add to the results of a training whose last epoch had this mean loss: ": diverged, .." if
-// it is far more than that of guessing, else "".
+// What to print after an epoch's mean loss: ": diverged .." if it is far above guessing's, else "".
 const char *divergence(double train_loss);
 
 #endif

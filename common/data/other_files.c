@@ -149,13 +149,10 @@ void die_of_names(const char *path, const char *taken, Names in_file, Names want
     const char *missing = wanted.list[m];
     const char *prefix = prefix_of_missing(in_file, wanted, missing);
     if (prefix) die_of_prefix(path, taken, prefix, in_file, wanted, missing);
-    int modules = 0;
-    for (int i = 0; i < in_file.n; i++) modules += begins(in_file.list[i], "module.");
     for (int i = 0; i < in_file.n; i++)
         if (strstr(in_file.list[i], "_orig_mod."))
-            die(xprintf(SAVE_WITH "k.replace(\"_orig_mod.\", \"\")%s" OF_STATE
-                                  "}, \"w.safetensors\")",
-                        modules > 0 ? ".replace(\"module.\", \"\")" : ""),
+            die(SAVE_WITH "k.replace(\"_orig_mod.\", \"\").replace(\"module.\", \"\")" OF_STATE
+                          "}, \"w.safetensors\")",
                 "%s: tensor \"%s\" is missing; there is \"%s\"%s", path, missing, in_file.list[i],
                 whose("_orig_mod."));
     const char *all = wanted.list[0];

@@ -315,8 +315,7 @@ static bool same_letters(const char *text, const char *word) {
     }
 }
 
-// How many letters must be added, left out or replaced to get the name from the first letters of
-// the word; a beginning of the name needs none.
+// How many letters of the word to add, leave out or replace; 0 for the beginning of the name.
 static size_t changes(const char *word, size_t length, const char *name) {
     enum { MOST = 40 };
     size_t row[MOST]; // from the first i letters of the word
@@ -335,8 +334,8 @@ static size_t changes(const char *word, size_t length, const char *name) {
     return row[length];
 }
 
-// --batch_size=64 and -batch-size mean --batch-size, --learning-rate means the flag with that help,
-// and --device the nearest one.
+// --batch_size=64 means --batch-size, --learning-rate the flag with that help, --device the
+// nearest.
 static const char *hint_for(const char *word, const Program *program) {
     const char *letters = word + strspn(word, "-"), *nearest = NULL;
     size_t length = strcspn(letters, "="), least = (length + 1) / 3 + 1;

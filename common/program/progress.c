@@ -10,8 +10,7 @@
 
 static bool on_screen; // a bar, without a line end
 
-// The stderr of a rank is a pipe to mpirun. Whoever starts it (.make/ranks.sh) knows where that
-// leads.
+// (A rank's stderr is a pipe to mpirun; .make/ranks.sh knows where it leads.)
 static bool has_terminal(void) { return isatty(STDERR_FILENO) || getenv("BOOK_TERMINAL"); }
 
 static void remove_bar(void) {
