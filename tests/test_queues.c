@@ -271,8 +271,8 @@ static void *tell_graph_end(void) { return tell(observed, ')'), observed; }
 static void tell_graph_launch(void *graph) { tell(graph, 'G'); }
 static void tell_graph_free(void *graph) { tell(graph, 'F'); }
 
-// Each is told once, after it was enqueued, and nothing to whoever has left. (It is the second queue
-// that is observed: there, an event is recorded for all memory that work uses.)
+// Each is told once, after it was enqueued, and nothing to whoever has left. (It is the second
+// queue that is observed: there, an event is recorded for all memory that work uses.)
 static void observers_are_told_once(void **state) {
     static const QueueObserver observer = {
         tell_launch, tell_copy,      tell_record,       tell_wait,       tell_host_wait,
