@@ -39,7 +39,7 @@
 #include "common/data/safetensors.h" // parameters in files
 
 // program: from the command line to the last line of output
-#include "common/program/book.h"         // book_begin(), book_output(), book_end()
+#include "common/program/program.h"      // book_begin(), book_output(), book_end()
 #include "common/program/interrupt.h"    // Ctrl-C
 #include "common/program/modelled_run.h" // a step on devices that compute nothing
 #include "common/program/plot.h"         // plots, drawn by gnuplot
