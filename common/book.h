@@ -39,12 +39,12 @@
 #include "common/data/safetensors.h" // parameters in files
 
 // program: from the command line to the last line of output
-#include "common/program/book.h"         // book_begin(), book_output(), book_end()
 #include "common/program/curves.h"       // what a training loop shows and keeps
 #include "common/program/interrupt.h"    // Ctrl-C
 #include "common/program/modelled_run.h" // a step on devices that compute nothing
 #include "common/program/plot.h"         // plots, drawn by gnuplot
 #include "common/program/predict.h"      // questions for the reader
+#include "common/program/program.h"      // book_begin(), book_output(), book_end()
 #include "common/program/progress.h"     // a bar while a program works
 #include "common/program/say.h"          // paragraphs, and "ok: ..."
 #include "common/program/table.h"        // tables, printed and as CSV

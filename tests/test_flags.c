@@ -4,7 +4,7 @@
 
 #include "dies.h"
 #include "common/base/error.h"
-#include "common/program/book.h"
+#include "common/program/program.h"
 
 #define ALL                                                                                        \
     "devices quick batch-size lr epochs seed train-size test-size steps no-shuffle allreduce "     \

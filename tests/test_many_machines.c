@@ -4,7 +4,7 @@
 #include "chapters/08_many_machines/ranks.h"
 #include "chapters/08_many_machines/step.h"
 #include "ddp_reference.h"
-#include "ranks.h"
+#include "start_ranks.h"
 
 // ---- rows for each device ----------------------------------------------------------------------
 

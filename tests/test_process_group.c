@@ -6,7 +6,7 @@
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/step.h"
-#include "ranks.h"
+#include "start_ranks.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------
 

@@ -250,7 +250,7 @@ static void tell_launch(Queue *queue, KernelId kernel, const void *args) {
 
 static void tell_copy(Queue *queue, const Device *to, const void *dst, const Device *from,
                       size_t bytes) {
-    assert_true(to == host() && dst && from == queue_device(queue) && bytes == sizeof(float));
+    assert_true(to == queue_device(queue) && dst && from == host() && bytes == sizeof(float));
     tell(queue, 'C');
 }
 
@@ -266,46 +266,48 @@ static void tell_wait(Queue *queue, Event event) {
 }
 
 static void tell_host_wait(Event event) { tell(event.queue, 'H'); }
-static void tell_graph(Device *const devices[], int k) { tell(compute_queue(devices[k - 1]), '('); }
+static void tell_graph(Device *const devices[], int k) { tell(comm_queue(devices[k - 1]), '('); }
 static void *tell_graph_end(void) { return tell(observed, ')'), observed; }
 static void tell_graph_launch(void *graph) { tell(graph, 'G'); }
 static void tell_graph_free(void *graph) { tell(graph, 'F'); }
 
-// Each is told once, after it was enqueued, and nothing else is; nothing to whoever has left.
+// Each is told once, after it was enqueued, and nothing to whoever has left. (It is the second
+// queue that is observed: there, an event is recorded for all memory that work uses.)
 static void observers_are_told_once(void **state) {
     static const QueueObserver observer = {
         tell_launch, tell_copy,      tell_record,       tell_wait,       tell_host_wait,
         tell_graph,  tell_graph_end, tell_graph_launch, tell_graph_free,
     };
     Device *device = device_under_test(state);
-    Queue *comm = comm_queue(device);
     Tensor *x = filled(device, 0);
-    float first;
+    float first = 2;
+    observed = comm_queue(device);
+    queue_wait(observed, device_record(device));
     synchronize(device);
-    observed = compute_queue(device);
     memset(told, 0, sizeof told);
     queue_observe(&observer);
     queue_observe(&observer);
-    launch(device, fill, .x = x->data, .value = 1, .n = N);
-    assert_int_equal(queue_record(observed).modelled, 2);
+    launch_on(observed, fill, .x = x->data, .value = 1, .n = N);
+    assert_int_equal(queue_record(observed).modelled, 3);
     queue_wait(observed, queue_record(observed)); // of the same queue: there is nothing to wait for
-    queue_wait(observed, queue_record(comm));
-    queue_copy(observed, host(), &first, device, x->data, sizeof first);
-    queue_copy(observed, host(), &first, device, x->data, 0);
+    queue_wait(observed, device_record(device));
+    assert_string_equal(told, "LRRRW");
+    queue_copy(observed, device, x->data, host(), &first, sizeof first);
+    queue_copy(observed, device, x->data, host(), &first, 0);
     event_synchronize(queue_record(observed));
-    assert_string_equal(told, "LRRWCRH");
+    assert_string_equal(told, "LRRRWCRRRRH");
     if (has_graphs(device)) {
         graph_begin(&device, 1);
-        launch(device, fill, .x = x->data, .value = 2, .n = N);
+        launch_on(observed, fill, .x = x->data, .value = 2, .n = N);
         Graph *graph = graph_end();
         graph_launch(graph);
         graph_launch(graph);
         graph_free(graph);
-        assert_string_equal(told, "LRRWCRH(L)GGF");
+        assert_string_equal(told, "LRRRWCRRRRH(LR)GGF");
     }
     queue_unobserve(&observer);
     memset(told, 0, sizeof told);
-    launch(device, fill, .x = x->data, .value = 3, .n = N);
+    launch_on(observed, fill, .x = x->data, .value = 3, .n = N);
     synchronize(device);
     assert_string_equal(told, "");
     assert_all(x, 3);

@@ -28,39 +28,39 @@ static Module *narrow_resnet(int num_classes) {
 
 static Module *resnet18_of_ten(int num_classes) { return networks[1].make(num_classes); }
 
-typedef struct Net {
+typedef struct NetUnits {
     const char *title;
     Module *(*make)(int num_classes);
     int steps, num_units;
     size_t floats[11]; // of each unit
-} Net;
+} NetUnits;
 
 #define CONV(in, out, size)   ((out) * (in) * (size) * (size) + (out))
 #define RESIDUAL(in, out)     (CONV(in, out, 3) + CONV(out, out, 3) + 4 * (out))
 #define RESIDUAL_1X1(in, out) (RESIDUAL(in, out) + CONV(in, out, 1))
 
-static const Net lenet = {"LeNet", lenet_modules, STEPS, 4, {200, 25050, 102528, 1290}};
-static const Net narrow = {"a narrow ResNet",
-                           narrow_resnet,
-                           STEPS,
-                           5,
-                           {CONV(1, 8, 3), 16, RESIDUAL(8, 8), RESIDUAL_1X1(8, 16), 170}};
-static const Net resnet18_net = {"ResNet-18",
-                                 resnet18_of_ten,
-                                 2,
-                                 11,
-                                 {CONV(1, 64, 3), 128, RESIDUAL(64, 64), RESIDUAL(64, 64),
-                                  RESIDUAL_1X1(64, 128), RESIDUAL(128, 128), RESIDUAL_1X1(128, 256),
-                                  RESIDUAL(256, 256), RESIDUAL_1X1(256, 512), RESIDUAL(512, 512),
-                                  5130}};
+static const NetUnits lenet = {"LeNet", lenet_modules, STEPS, 4, {200, 25050, 102528, 1290}};
+static const NetUnits narrow = {"a narrow ResNet",
+                                narrow_resnet,
+                                STEPS,
+                                5,
+                                {CONV(1, 8, 3), 16, RESIDUAL(8, 8), RESIDUAL_1X1(8, 16), 170}};
+static const NetUnits resnet18_net = {"ResNet-18",
+                                      resnet18_of_ten,
+                                      2,
+                                      11,
+                                      {CONV(1, 64, 3), 128, RESIDUAL(64, 64), RESIDUAL(64, 64),
+                                       RESIDUAL_1X1(64, 128), RESIDUAL(128, 128),
+                                       RESIDUAL_1X1(128, 256), RESIDUAL(256, 256),
+                                       RESIDUAL_1X1(256, 512), RESIDUAL(512, 512), 5130}};
 
-static size_t all_floats(const Net *kind) {
+static size_t all_floats(const NetUnits *kind) {
     size_t n = 0;
     for (int u = 0; u < kind->num_units; u++) n += kind->floats[u];
     return n;
 }
 
-static Module *start_of(const Net *kind, const Device *device) {
+static Module *start_of(const NetUnits *kind, const Device *device) {
     Module *net = kind->make(10);
     if (has_values(device))
         fill_network(net);
@@ -136,7 +136,7 @@ static void check_traffic(const Zero *z) {
 }
 
 // Device i's parts of all units.
-static size_t shard_floats(const Net *kind, const Zero *z, int i) {
+static size_t shard_floats(const NetUnits *kind, const Zero *z, int i) {
     size_t n = 0, k = (size_t)z->k, all = all_floats(kind);
     if (z->stage <= ZERO_1) return all / k + ((size_t)i < all % k);
     for (int u = 0; u < kind->num_units; u++)
@@ -146,7 +146,7 @@ static size_t shard_floats(const Net *kind, const Zero *z, int i) {
 
 // Between steps a device has its parts, and nothing that was gathered. (Batch norm's running
 // statistics and the moments are MEMORY_OTHER.) Returns the highest peak of a device.
-static uint64_t check_memory(const Net *kind, const Zero *z) {
+static uint64_t check_memory(const NetUnits *kind, const Zero *z) {
     uint64_t buffers = buffer_bytes(z->net), most = 0;
     size_t all = sizeof(float) * all_floats(kind);
     for (int i = 0; i < z->k; i++) {
@@ -168,7 +168,7 @@ static uint64_t check_memory(const Net *kind, const Zero *z) {
     return most;
 }
 
-static void check_units(const Net *kind, const Zero *z) {
+static void check_units(const NetUnits *kind, const Zero *z) {
     bool one = z->stage <= ZERO_1;
     size_t first = 0;
     assert_int_equal(z->num_units, one ? 1 : kind->num_units);
@@ -180,7 +180,7 @@ static void check_units(const Net *kind, const Zero *z) {
 
 static bool recompute; // in the trainings that follow
 
-static Trained train_stage(const Net *kind, Stage stage, Device *const devices[], int k,
+static Trained train_stage(const NetUnits *kind, Stage stage, Device *const devices[], int k,
                            void (*before_step)(Device *const devices[], int k)) {
     Module *net = start_of(kind, devices[0]);
     Zero *z = zero_new(net, devices, k, stage, (AdamOptions){0});
@@ -213,7 +213,7 @@ static Trained train_stage(const Net *kind, Stage stage, Device *const devices[]
 
 static bool same(const float *a, const float *b) { return memcmp(a, b, sizeof *a) == 0; }
 
-static void assert_same(const Net *kind, Stage stage, int k, const Trained *got,
+static void assert_same(const NetUnits *kind, Stage stage, int k, const Trained *got,
                         const Trained *expected) {
     for (int step = 0; step < kind->steps; step++)
         for (int i = 0; i < k; i++)
@@ -230,7 +230,7 @@ static void assert_same(const Net *kind, Stage stage, int k, const Trained *got,
 
 // All stages, without and (with_recomputation) with recomputation. DDP is chapter 6's, with an Adam
 // on each device. (What they train: test_zero_reference.c.)
-static void check_bits(void **state, const Net *kind, int k, bool with_recomputation) {
+static void check_bits(void **state, const NetUnits *kind, int k, bool with_recomputation) {
     Device *devices[MOST];
     Trained ddp;
     for (int run = 0; run < NUM_STAGES * (1 + with_recomputation); run++) {
@@ -284,7 +284,7 @@ static void test_late_queues(void **state) {
     enum { K = 3 };
     Device *devices[K];
     for (int network = 0; network < 3; network++) {
-        const Net *kind = network ? &narrow : &lenet;
+        const NetUnits *kind = network ? &narrow : &lenet;
         recompute = network == 2;
         for (Stage stage = ZERO_1; stage < NUM_STAGES; stage++) {
             devices_under_test(state, K, devices);
@@ -304,7 +304,7 @@ static void test_late_queues(void **state) {
 
 // ---- ResNet-18 on devices without values, which count alike --------------------------------------
 
-static Trained count(const Net *kind, Stage stage, int k) {
+static Trained count(const NetUnits *kind, Stage stage, int k) {
     Device *devices[MOST];
     devices_init(BACKEND_CPU, 1); // (or a line could say that there is no GPU)
     for (int i = 0; i < k; i++) devices[i] = model_device(i);

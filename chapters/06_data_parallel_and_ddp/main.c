@@ -210,7 +210,7 @@
 // gradients. The table is for a step of LeNet (P = 516,272) with 64 images on each device. The
 // program counts the bytes and stops if they differ from the formulas.
 //
-// behind/tables.c:print_traffic
+// behind/traffic_and_memory.c:print_traffic
 //
 // With more than two devices, device 1 is in the middle of the chain. On 4 devices it sends 34 %
 // more than a rank of DDP, but on 8 devices only 15 % more. Device 0 also sends the images and
@@ -227,7 +227,7 @@
 //
 // main.c:ask_about_memory
 //
-// behind/tables.c:print_memory
+// behind/traffic_and_memory.c:print_memory
 //
 // The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
 // 6 below is about this remedy.
@@ -246,7 +246,7 @@
 // may then have one more image than others. The update is still right, because we divide once, by
 // the total number of rows.
 //
-// behind/tables.c:print_samplers
+// behind/traffic_and_memory.c:print_samplers
 //
 // A test accuracy should count each image once. The last column shows how many images three ranks
 // count in a test set of 10,000. With padding, two images count twice.

@@ -2,7 +2,7 @@
 #include "exercise.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "book.h"
+#include "program.h"
 #include "facts.h"
 #include "plot.h"
 

@@ -1,6 +1,6 @@
 // flags.h: the command line. The flags that chapters share are here. Each program says which of
-// them it has, and may add a table with more. To read them, call book_begin() (book.h), which calls
-// parse_flags().
+// them it has, and may add a table with more. To read them, call book_begin() (program.h), which
+// calls parse_flags().
 #ifndef FLAGS_H
 #define FLAGS_H
 

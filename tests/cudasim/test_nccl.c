@@ -3,7 +3,7 @@
 // its own.
 
 #include "common/base/launcher.h"
-#include "tests/ranks.h"
+#include "tests/start_ranks.h"
 #include "cudasim.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------

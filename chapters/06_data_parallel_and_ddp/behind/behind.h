@@ -44,9 +44,9 @@ typedef struct Exchange {
 } Exchange;
 Exchange exchange_of(const StepRecord *r);
 
-// tables.c: bytes that a device of DP and a rank of DDP send and receive in a step of LeNet; memory
-// that each needs, with 10 classes and with 10,000 (returns by what factor device 0 of DP needs
-// more than device 1, with 10,000); images that ranks get in each mode of the sampler.
+// traffic_and_memory.c: bytes that a device of DP and a rank of DDP send and receive in a step of
+// LeNet; memory that each needs, with 10 classes and with 10,000 (returns by what factor device 0
+// of DP needs more than device 1, with 10,000); images that ranks get in each mode of the sampler.
 void print_traffic(int rows);
 double print_memory(int k, int rows);
 void print_samplers(void);

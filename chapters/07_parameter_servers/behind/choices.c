@@ -2,7 +2,7 @@
 #include "behind.h"
 
 #include "common/base/error.h"
-#include "common/program/book.h"
+#include "common/program/program.h"
 
 #include <stdio.h>
 

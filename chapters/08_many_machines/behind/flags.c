@@ -3,7 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/number.h"
-#include "common/program/book.h"
+#include "common/program/program.h"
 
 #include <math.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include "common/base/platform.h"
 #include "common/base/statistics.h"
 #include "common/model/many_ranks.h"
-#include "common/program/book.h"
+#include "common/program/program.h"
 #include "common/program/plot.h"
 #include "common/program/say.h"
 #include "common/program/table.h"

@@ -1,6 +1,6 @@
 // experiment.c: for each number of devices your part names a minibatch. How wrong is its gradient
 // if devices sum, and how wrong if they average?
-#include "common/program/book.h"
+#include "common/program/program.h"
 #include "common/program/exercise.h"
 #include "common/program/say.h"
 #include "common/program/table.h"

@@ -4,7 +4,7 @@
 #define PAIR_H
 
 #include "common/program/flags.h"
-#include "chapters/05_resnet18_concise/exercises/networks.h"
+#include "chapters/05_resnet18_concise/exercises/small_networks.h"
 
 enum { K = 2 };
 

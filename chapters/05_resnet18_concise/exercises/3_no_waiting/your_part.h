@@ -2,7 +2,7 @@
 #ifndef YOUR_PART_H
 #define YOUR_PART_H
 
-#include "chapters/05_resnet18_concise/exercises/networks.h"
+#include "chapters/05_resnet18_concise/exercises/small_networks.h"
 #include "loader.h"
 
 void train_ahead(DataParallel *dp, Loader *loader, int steps, int ahead, float lr, double losses[]);

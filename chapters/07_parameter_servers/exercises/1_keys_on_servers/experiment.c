@@ -19,12 +19,12 @@ typedef struct Setting {
     size_t overhead;  // bytes, for each message
 } Setting;
 
-typedef struct Network {
+typedef struct NetworkKeys {
     const char *title;
     int n;
     size_t sizes[MOST_KEYS], floats; // of all keys, too
     size_t loads[MOST_KEYS], all;    // the same in bytes with overhead
-} Network;
+} NetworkKeys;
 
 typedef enum { IN_TURNS, RANGES, LARGEST_FIRST, CUT, NUM_WAYS } Way;
 static const char *const way_names[] = {"round robin", "ranges of keys", "largest first", "cut"};
@@ -46,7 +46,7 @@ static Outcome outcome_of(const Setting *s, Way way, size_t most, const size_t l
                      fmax((double)l.all, s->W * (double)l.busiest) / s->bandwidth};
 }
 
-static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most) {
+static Outcome cut_into(const Setting *s, const NetworkKeys *net, int S, size_t most) {
     static Piece pieces[MOST_PIECES];
     size_t loads[MOST_PIECES];
     int n = cut_keys(net->sizes, net->n, most, pieces);
@@ -57,7 +57,7 @@ static Outcome cut_into(const Setting *s, const Network *net, int S, size_t most
 
 // The best of pieces of 1/16 of what a server would have if all had as much, of 2/16, and so on;
 // larger ones, if they do as well: they are fewer.
-static Outcome best_cut(const Setting *s, const Network *net, int S) {
+static Outcome best_cut(const Setting *s, const NetworkKeys *net, int S) {
     Outcome best = {.seconds = INFINITY};
     for (int sixteenths = 1; sixteenths <= 64; sixteenths++) {
         size_t most = net->floats * (size_t)sixteenths / (16 * (size_t)S) + 1;
@@ -67,7 +67,7 @@ static Outcome best_cut(const Setting *s, const Network *net, int S) {
     return best;
 }
 
-static void read_keys(const Setting *s, const NetworkKind *kind, Network *net) {
+static void read_keys(const Setting *s, const NetworkKind *kind, NetworkKeys *net) {
     Module *module = kind->make(10);
     initialize(module, 1);
     net->title = kind->title;
@@ -80,14 +80,14 @@ static void read_keys(const Setting *s, const NetworkKind *kind, Network *net) {
     module_free(module);
 }
 
-static void write_row(FILE *csv, const Setting *s, const Network *net, const char *part, Way way,
-                      Outcome o) {
+static void write_row(FILE *csv, const Setting *s, const NetworkKeys *net, const char *part,
+                      Way way, Outcome o) {
     fprintf(csv, "%s,%d,%s,%s,%s,%d,%d,%.6g,%.6g,%.6g,%.6g\n", modelled_machine()->name, s->W,
             net->title, part, way_names[way], o.S, o.pieces, 4e-3 * (double)o.most,
             1e-3 * (double)o.busiest, 1e3 * o.seconds, 1e3 * (double)net->all / s->bandwidth);
 }
 
-static void try_network(FILE *csv, const Setting *s, const NetworkKind *kind, Network *net) {
+static void try_network(FILE *csv, const Setting *s, const NetworkKind *kind, NetworkKeys *net) {
     static const int servers[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};
     read_keys(s, kind, net);
     say("\n  %s: %d keys, %.4g MB; ms for a push of %d workers", net->title, net->n,
@@ -115,7 +115,7 @@ static void experiment(const Flags *flags, FILE *csv) {
     const Machine *machine = modelled_machine();
     Link link = machine_route(machine, 0, machine->devices).link;
     Setting s = {workers, link.bandwidth, (size_t)(link.latency * link.bandwidth)};
-    Network nets[NUM_NETWORKS] = {0};
+    NetworkKeys nets[NUM_NETWORKS] = {0};
     say("Question: which server should have which keys, and is it worth cutting them?\n"
         "%d workers, links of %s: %.4g MB/s, and %.3g us for each message, in which %.3g kB could "
         "have been sent. Times are modelled, in milliseconds, of a push of all workers.",

@@ -1,7 +1,7 @@
-// ranks.h: for tests of several processes. Run by hand such a test starts itself as so many ranks,
-// one case at a time: the same program with --case NAME.
-#ifndef TESTS_OF_RANKS_H
-#define TESTS_OF_RANKS_H
+// start_ranks.h: for tests of several processes. Run by hand such a test starts itself as so many
+// ranks, one case at a time: the same program with --case NAME.
+#ifndef START_RANKS_H
+#define START_RANKS_H
 
 #include "common/base/platform.h"
 #include "common/base/error.h"

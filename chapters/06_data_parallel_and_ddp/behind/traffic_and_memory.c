@@ -1,4 +1,5 @@
-// tables.c: what a step moves, and what each device holds; and which images each rank gets.
+// traffic_and_memory.c: what a step moves, and what each device holds; and which images each rank
+// gets.
 #include "behind.h"
 
 #include "common/book.h"

@@ -1,12 +1,12 @@
-// book.h: how every program of the book begins and ends, and the files it writes.
+// program.h: how every program of the book begins and ends, and the files it writes.
 //
 //     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr epochs", default_flags);
 //     book_outputs(".csv .png");
 //     ...
 //     plot_draw(book_output(".png"), "allreduce.gp", book_output(".csv"));
 //     return book_end();
-#ifndef BOOK_H
-#define BOOK_H
+#ifndef PROGRAM_H
+#define PROGRAM_H
 
 #include "flags.h"
 #include "common/model/machine.h"

@@ -1,7 +1,7 @@
-// networks.h: what the exercises of this chapter share, so that each is about its question: images
-// of a quarter of the size, and smaller networks.
-#ifndef NETWORKS_H
-#define NETWORKS_H
+// small_networks.h: what the exercises of this chapter share, so that each is about its question:
+// images of a quarter of the size, and smaller networks.
+#ifndef SMALL_NETWORKS_H
+#define SMALL_NETWORKS_H
 
 #include "common/program/flags.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"

@@ -1,5 +1,5 @@
-// networks.c: see networks.h.
-#include "networks.h"
+// small_networks.c: see small_networks.h.
+#include "small_networks.h"
 #include "common/base/error.h"
 #include "common/program/facts.h"
 

@@ -1,6 +1,6 @@
-// book.c: begins and ends a program of the book. It remembers the paths of all outputs, to check
+// program.c: begins and ends a program of the book. It remembers the paths of all outputs, to check
 // them before long work, and writes the files of --trace and --timeline at the end.
-#include "book.h"
+#include "program.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/launcher.h"
