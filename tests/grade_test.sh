@@ -113,7 +113,7 @@ cp $solution "$work/müller/your_part.c" && bsdtar --format zip -C "$work" -cf "
 (cd "$work" && tar -cPf given/evil.tar ../../../../../../"$work"/04-3.c 2>/dev/null)
 cp $solution "$given/whole/$folder/your_part.c" && cp $folder/your_part.c "$given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce/"
 tar -C "$given/whole" -czf "$given/whole.tgz" build chapters
-sed 's/$/\r/' $solution >"$given/same/04-3.c" && cp $solution "$given/same/x/04-3.c" && cp $folder/your_part.c "$given/same/x/" && cp $solution "$given/twice/04-3.c" && cp $folder/your_part.c "$given/twice/x/04-3.c"
+cp $solution "$given/same/04-3.c" && sed 's/$/\r/' $solution >"$given/same/x/04-3.c" && cp $folder/your_part.c "$given/same/x/" && cp $solution "$given/twice/04-3.c" && cp $folder/your_part.c "$given/twice/x/04-3.c"
 mkdir -m 700 "$given/closed" "$given/closed/3_efficient_allreduce" && cp $solution "$given/closed/3_efficient_allreduce/your_part.c"
 cp "$work/class/right.tar.gz" "$given/closed.tar.gz" && chmod 600 "$given/closed.tar.gz" "$given/closed/3_efficient_allreduce/your_part.c"
 ln -s "$root/$solution" "$given/a_link/04-3.c" && mkfifo "$given/a_pipe/04-3.c" && head -c 400000 /dev/zero >"$given/large/04-3.c"
@@ -122,10 +122,7 @@ tar -C "$work/class" -cf "$given/nested.tar" right.tar.gz && cp "$given/nested.t
 # Platforms and browsers rename what is handed in; what cannot be read may be the right one; other files are none.
 for name in hand-in.tar-1.gz hand-in.gz "HAND IN (1).TGZ.txt" archive; do mkdir "$given/as $name" && cp "$work/class/right.tar.gz" "$given/as $name/$name"; done
 for name in a.txz a.tbz2 a.tar.zst a.ZIP; do mkdir "$given/as $name" && (cd "$work" && bsdtar -a -cf "$given/as $name/$(echo $name | tr A-Z a-z)" 04-3.c) && mv "$given/as $name"/* "$given/as $name/$name" 2>/dev/null; done
-mkdir "$given/as 04-3.c.gz" "$given/as none" "$given/cut" "$given/half" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
-for n in $(seq 40); do # until it has no byte 0
-    tar -C "$work" --transform "s|^|$n/|" -cjf "$given/as none/a" 04-3.c && [ "$(tr -d '\0' <"$given/as none/a" | wc -c)" = "$(wc -c <"$given/as none/a")" ] && break
-done
+mkdir "$given/as 04-3.c.gz" "$given/cut" "$given/half" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
 cp $solution "$given/half/04-3.c" && tar -C "$work" -cf - 04-3.c | head -c 1000 >"$given/half/hand-in.tar"
 for name in cut report; do cp $folder/your_part.c "$given/$name/04-3.c"; done && cp "$given/broken.tar.gz" "$given/cut/hand-in.tar-2.gz" && : >"$given/empty/hand-in.zip"
 cp "$given/noise.zip" "$given/report/photo.jpg" && bsdtar --format zip -cf "$given/report/report.docx" README.md && gzip -c "$given/noise.zip" >"$given/report/data.gz"
@@ -134,7 +131,7 @@ mkdir "$work/many" && head -c 400000000 /dev/zero | gzip -1 >"$work/many/zeros" 
 zeros type=file mode=0644 uid=0 gid=0 size=1 contents=$work/04-3.c
 END
 grade CLASS="$given" CSV="$work/given.csv"
-[ "$(grep -c '^"as .*",10,10,10,""$' "$work/given.csv")" = 10 ]
+[ "$(grep -c '^"as .*",10,10,10,""$' "$work/given.csv")" = 9 ]
 verdict $? "an archive is one under every name"
 while read -r name points words; do # (-: not graded)
     row=",$points,10,$points,"

@@ -28,13 +28,13 @@ take() { # ID FILE SHOWN
 }
 
 # The files below a folder, each with what it is: "take 04-1", "else 04-1" (if there is none to take), "meant 04-1" (by its
-# name it may have been), "archive": it may be one, as it is no text (grep -I looks for bytes 0).
+# name it may have been), "archive": it may be one, as it is no text (all archives have a byte 0 soon, for which grep -I looks).
 below() { # FOLDER WHAT..
     at=$1 && shift
     find "$at" -maxdepth 13 \( -name '.?*' -o -type d -name build \) ! -path "$at" -prune -o "$@"
 }
 kinds() { # FOLDER
-    { LC_ALL=C below "$1" -type f -exec grep -LIs '' {} + -exec grep -las "$(printf '[\001-\010\016-\031]')" {} + || :
+    { below "$1" -type f -exec env LC_ALL=C grep -LIs '' {} + || :
         echo // && below "$1" ! -type d -print | sort; } |
         awk -v single="$single" -v folders="$(ls -d chapters/*/exercises/[0-9]*)" '
             FNR == NR { folder_of[$1] = $2; next }
