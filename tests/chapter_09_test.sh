@@ -11,7 +11,7 @@ good
 figures log 'length > 100 && !/: error: /'
 verdict "ends without an error, and prints no NaN"
 is_png plots/${name}_modelled.png
-is_svg plots/${name}_modelled.svg milliseconds
+is_svg plots/${name}_modelled.svg 'backward (add_backward) on'
 is_png plots/${name}_step.png
 figures plots/${name}_step.csv 'NR > 1 { n++; t = $5 + $6 + $7; if (t > most) { most = t; at = $1 " " $2 } } END { if (n != 22 || at != "backward 4.0" || int(most / 1e5 + 0.5) != 672) print n, at, most }' # the 67.2 MB
 verdict "the picture"

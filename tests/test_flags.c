@@ -178,6 +178,20 @@ CASE(refused) {
     assert_entries(8);
 }
 
+static void fetch(void *suffix) {
+    begin(ALL, "--backend cpu --csv named");
+    book_outputs(".png _a.csv%s", " _b.csv _c.svg _c.png");
+    CHECK(strcmp(book_output("_a.csv"), "named") == 0, "the first is that of --csv");
+    CHECK(strcmp(book_output("_b.csv"), "plots/test_flags_b.csv") == 0, "and only the first");
+    CHECK(strcmp(book_timeline("_c.png"), "plots/test_flags_c.png") == 0, "both are named");
+    book_timeline(suffix);
+}
+
+CASE(outputs_are_named_first) {
+    expect_death(1, "in book_outputs()", fetch, "_d.png");
+    expect_death(1, "in book_outputs()", fetch, ".png"); // its SVG is not named
+}
+
 static void needs_more_devices(void *machine) {
     begin(ALL, machine);
     book_needs_devices(1);
@@ -231,6 +245,7 @@ CASE(help_lists_each_flag) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(refused),
+        IN_A_FOLDER(outputs_are_named_first),
         IN_A_FOLDER(backends),
         cmocka_unit_test(help_lists_each_flag),
         cmocka_unit_test(values_arrive), // last: it starts threads

@@ -124,10 +124,13 @@ const char *book_output(const char *suffix) {
 }
 
 const char *book_timeline(const char *suffix) {
-    char *svg = sheet_svg_path(suffix);
-    if (svg) book_output(svg);
+    const char *png = book_output(suffix);
+    char *svg = sheet_svg_path(png);
+    int i = 0;
+    while (svg && i < num_outputs && strcmp(outputs[i].path, svg) != 0) i++;
+    CHECK(!svg || i < num_outputs, "name the SVG beside it in book_outputs(), too");
     free(svg);
-    return book_output(suffix);
+    return png;
 }
 
 // ---- the end ---------------------------------------------------------------------------------
