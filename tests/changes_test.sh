@@ -180,7 +180,7 @@ if [ -f "$root/$its/solution.c" ] && [ -f "$build/lab/exercises/04-1/expected.ts
     (SHELLOPTS=noclobber && export SHELLOPTS && build_copy grade LABS=04-1 && expect 0 'out: 10 of 10$' 'err:goes on without a lock.*(Function not implemented)')
     ln -sf "$(command -v dash)" "$work/path/sh"
     verdict "make grade does without locks, and with shell options of others"
-    rm -rf "$copy/$folder"
+    rm -rf "$copy"/chapters/*/exercises
 else
     skip "an exercise's files" "no solution here, or it is not built (make expected-04-1)"
 fi

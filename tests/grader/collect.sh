@@ -34,7 +34,7 @@ below() { # FOLDER WHAT..
     find "$at" -maxdepth 13 \( -name '.?*' -o -type d -name build \) ! -path "$at" -prune -o "$@"
 }
 kinds() { # FOLDER
-    { below "$1" -type f -exec env LC_ALL=C grep -LIs '' {} + || :
+    { below "$1" -type f -readable -exec env LC_ALL=C grep -LIs '' {} + -o ! -type d -print || :
         echo // && below "$1" ! -type d -print | sort; } |
         awk -v single="$single" -v folders="$(ls -d chapters/*/exercises/[0-9]*)" '
             FNR == NR { folder_of[$1] = $2; next }
@@ -73,9 +73,9 @@ search() { # FOLDER NAME DEPTH: NAME stands for FOLDER in what is said; DEPTH: a
 }
 # A file that is no archive is passed over if it has not the name of one, either. (That of all that is handed in is meant so.)
 unpack() { # FILE SHOWN DEPTH NAME
-    [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] || { problem problem "$2: not a plain file that can be read" && return; }
-    [ "$3" != xxx ] || { problem problem "$2: an archive in archives in archives: hand in what is in it" && return; }
     { [ "$1" = "$from" ] || printf '%s\n' "$4" | grep -qiE '^hand-in|\.(zip|t?gz|t?xz|t?bz2?|tar|t?zst|7z|rar)([^a-z]|$)'; } && meant=yes || meant=
+    [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] || { [ -z "$meant" ] || problem problem "$2: not a plain file that can be read" && return; }
+    [ "$3" != xxx ] || { [ -z "$meant" ] || problem problem "$2: an archive in archives in archives: hand in what is in it" && return; }
     into=$(mktemp -d) || exit 126
     # (A name that would lead out of the folder stays in it. Without a password it would ask for one.)
     if bsdtar -x -f "$1" -C "$into" --passphrase x --no-same-owner --no-same-permissions -s '|\.\./||g' >"$into.said" 2>&1 </dev/null; then
