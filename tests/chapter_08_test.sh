@@ -43,6 +43,7 @@ fi
 while IFS='|' read -r many reference flags; do
     trains $many $reference
     one=$(checksum)
+    first=${first:-$one}
     trains $many $flags
     same_bits "$one"
     verdict "$many ranks:$flags: the bits of$reference"
@@ -55,6 +56,9 @@ other=$one
 trains 4 --train-size 3 --test-size 1 --seed 1
 [ "$(checksum)" != "$other" ] || complain "the same bits"
 verdict "another seed: other bits"
+trains 4 --hierarchical --ranks-per-host 2
+[ "$(checksum)" ] && [ "$(checksum)" != "$first" ] || complain "the same bits"
+verdict "--hierarchical: another order of additions, other bits"
 trains 2 --collective mpi --trace trace.json --timeline line.png
 [ "$(checksum)" ] && [ "$(tail -c 2 trace.json)" = '}' ] && [ "$(grep -c 'trace.json$' log)" -eq 1 ] || complain "not one trace"
 is_png line.png
@@ -117,6 +121,7 @@ fi
 # ---- checkpoints -----------------------------------------------------------------------------------------
 
 trains 2 --epochs 3
+has 'epoch 1: train loss 2\.3' # LeNet's plateau, ln 10
 whole=$(checksum)
 trains 2 --epochs 1 --checkpoint one
 trains 2 --epochs 3 --resume one --checkpoint three
