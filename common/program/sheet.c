@@ -116,7 +116,7 @@ void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color
 
 static bool ends_with(const char *path, const char *suffix) {
     size_t length = strlen(path), end = strlen(suffix);
-    return length >= end && strcmp(path + length - end, suffix) == 0;
+    return length > end && strcmp(path + length - end, suffix) == 0;
 }
 
 char *sheet_svg_path(const char *path) {
