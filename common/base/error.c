@@ -2,7 +2,6 @@
 #include "error.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,10 +9,9 @@
 #include <unistd.h>
 
 static const char *name = "program";
-static const char *speaker;    // "rank 2", or NULL if there is only one process
-static double seconds_to_wait; // for another process to print the message
-static volatile sig_atomic_t has_spoken;
-static atomic_bool about_to_end;
+static const char *speaker;                  // "rank 2", or NULL if there is only one process
+static double seconds_to_wait;               // for another process to print the message
+static atomic_bool has_spoken, about_to_end; // a handler may run in one thread and die() in another
 static void (*clear_line)(void), (*explained)(void);
 enum { MOST_CLEANERS = 2 };
 static void (*cleaners[MOST_CLEANERS])(void);
@@ -32,7 +30,7 @@ void let_another_speak(double seconds) { seconds_to_wait = seconds; }
 bool is_about_to_end(void) { return atomic_load(&about_to_end); }
 
 void another_has_spoken(void) {
-    has_spoken = true;
+    atomic_store(&has_spoken, true);
     if (explained) explained();
 }
 
@@ -79,7 +77,7 @@ static _Noreturn void end(int status, const char *hint, const char *format, va_l
     vsnprintf(message, sizeof message, format, args);
     atomic_store(&about_to_end, true);
     usleep((useconds_t)(seconds_to_wait * 1e6));
-    if (seconds_to_wait == 0 || !has_spoken) say_error(hint, message);
+    if (seconds_to_wait == 0 || !atomic_load(&has_spoken)) say_error(hint, message);
     clean_up_before_dying();
     // Not exit(): its handlers would tear down libraries that other threads are using. And only
     // stdout is flushed, as stdin is locked while the host waits for a line.

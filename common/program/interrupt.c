@@ -11,11 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t finishing;     // finish_on_interrupt() was called
-static volatile sig_atomic_t received;      // the first signal after that, or 0
-static volatile sig_atomic_t patience = 10; // seconds
-static double received_at;                  // used by handlers only
-static double asked_at;                     // used by the program only
+// Atomic, because handlers may run in different threads, for which volatile orders nothing.
+static _Atomic sig_atomic_t finishing;     // finish_on_interrupt() was called
+static _Atomic sig_atomic_t received;      // the first signal after that, or 0
+static _Atomic sig_atomic_t patience = 10; // seconds
+static _Atomic double received_at;         // used by handlers only
+static double asked_at;                    // used by the program only
 
 static void write_line(const char *text) {
     char line[256] = "";
@@ -49,8 +50,8 @@ static void handle(int signal_number) {
         write_line(": interrupted: nothing unfinished is kept\n");
     if (!finishing || !request) end_at_once(signal_number);
     if (!received) {
+        received_at = now; // before `received`, by which another handler knows that it is set
         received = signal_number;
-        received_at = now;
         alarm((unsigned)patience);
     } else if (now - received_at > ONE_REQUEST) {
         end_at_once(signal_number);

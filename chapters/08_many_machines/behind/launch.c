@@ -37,7 +37,8 @@ static char *way_out(void) {
 }
 
 // A child that speaks if this process ends without a word (see below). 0: there is none.
-static volatile sig_atomic_t witness;
+// (Atomic, as a thread that dies may read it.)
+static _Atomic sig_atomic_t witness;
 
 static void send_witness_away(void) {
     if (witness > 0) kill((pid_t)witness, SIGKILL);

@@ -14,7 +14,8 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // of these
 static Counted counted;
-static bool counting, watching;
+static bool counting;
+static _Atomic bool watching;  // also asked without the mutex
 static const char *call = "";  // that this rank is in; "": in none
 static int to_whom, from_whom; // it waits for; -1: nobody
 static double moved;           // when it last entered or left one
