@@ -93,7 +93,8 @@ void counted_begin(MPI_Comm comm, double its_patience, void (*its_tell)(const ch
     tell = its_tell;
     memset(&counted, 0, sizeof counted);
     enter("", -1, -1);
-    counting = watching = true;
+    counting = true;
+    watching = true;
     if (pthread_create(&watcher, NULL, watch, NULL) != 0)
         die("raise `ulimit -u`", "cannot start the thread that watches this rank");
 }
