@@ -13,15 +13,15 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64 apt-get dpkg; do
 done
 
 # apt, with lists and folders of its own, takes packages and what they depend on from the places that this machine uses.
-if [ ! -e $at/root/done ]; then
-    mkdir -p $at/apt/lists/partial $at/apt/cache/archives/partial $at/root
+if [ ! -e $at/sysroot/done ]; then
+    mkdir -p $at/apt/lists/partial $at/apt/cache/archives/partial $at/sysroot
     : >$at/apt/status
     for command in update '-y --no-install-recommends -d install zlib1g-dev libjansson-dev libstb-dev librandom123-dev libcmocka-dev libgomp1'; do
         apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$PWD/$at/apt" \
             -o Dir::State::status="$PWD/$at/apt/status" -o Dir::Cache="$PWD/$at/apt/cache" $command
     done
-    for package in $at/apt/cache/archives/*.deb; do dpkg -x "$package" $at/root; done
-    : >$at/root/done
+    for package in $at/apt/cache/archives/*.deb; do dpkg -x "$package" $at/sysroot; done
+    : >$at/sysroot/done
 fi
 
 labs='03-1 04-3'
@@ -29,10 +29,10 @@ solved='03_split_batch_exercise_1 04_lenet_multi_gpu_exercise_3'
 chapters='02_get_params_and_allreduce 03_split_batch 04_lenet_multi_gpu'
 make report >/dev/null
 make wanted WANTED="$(printf 'build/lab/exercises/%s/expected.tsv ' $labs)"
-make CUDA=0 BUILD=$at CC="aarch64-linux-gnu-gcc --sysroot=$at/root" LD=aarch64-linux-gnu-ld OBJCOPY=aarch64-linux-gnu-objcopy \
+make CUDA=0 BUILD=$at CC="aarch64-linux-gnu-gcc --sysroot=$at/sysroot" LD=aarch64-linux-gnu-ld OBJCOPY=aarch64-linux-gnu-objcopy \
     wanted WANTED="$(printf "$at/%s " tests/test_kernels lab/judge $chapters $(printf 'solved/%s ' $solved))"
 
-export QEMU_LD_PREFIX=$at/root OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=3000 # (else programs start themselves once more)
+export QEMU_LD_PREFIX=$at/sysroot OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=3000 # (else programs start themselves once more)
 failed=0
 try() { # NAME COMMAND: how it ended, how long it took, and the line that says what came out
     began=$(date +%s) status=ok
