@@ -24,8 +24,8 @@ if [ ! -e $at/sysroot/done ]; then
     : >$at/sysroot/done
 fi
 
-labs='03-1 04-3'
-solved='03_split_batch_exercise_1 04_lenet_multi_gpu_exercise_3'
+labs='03-1 04-3 06-2'
+solved='03_split_batch_exercise_1 04_lenet_multi_gpu_exercise_3 06_data_parallel_and_ddp_exercise_2'
 chapters='02_get_params_and_allreduce 03_split_batch 04_lenet_multi_gpu'
 make report >/dev/null
 make wanted WANTED="$(printf 'build/lab/exercises/%s/expected.tsv ' $labs)"

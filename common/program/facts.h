@@ -9,6 +9,7 @@
 // Rules for cases.c:
 // - A fact is a value that the reader's code made from the seed, never "right" or "wrong".
 // - What is drawn, and which cases there are, never depends on what the reader's code returns.
+// - An expression draws once, for which of two is drawn first, compilers decide (gcc: by the CPU).
 // - Small cases come first, because the judge shows the first one that differs.
 // - What the work leaves behind is a fact, too: bytes, cargo, launches, modelled times.
 // - If several answers are right, record what all of them share.

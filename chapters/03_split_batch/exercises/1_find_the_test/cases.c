@@ -30,33 +30,42 @@ static void count(int part, int full, int batch_size, int rest) {
 // A number of rows that k divides, or that it does not: at least k * least, less than
 // k * (least + 10).
 static int rows(int k, int least, bool divides) {
-    return k * (int)draw(least, least + 9) + (divides ? 0 : (int)draw(1, k - 1));
+    int whole = k * (int)draw(least, least + 9);
+    return whole + (divides ? 0 : (int)draw(1, k - 1));
 }
 
 // In the second epoch, k divides the number of images, but not the size of any minibatch.
 static void full_minibatches(void) {
-    find(FULL, (int)draw(2, 9), (int)draw(2, 30), 0, 1);
+    int batch_size = (int)draw(2, 30);
+    find(FULL, (int)draw(2, 9), batch_size, 0, 1);
     for (int k = 2; k <= MOST_DEVICES; k++) {
-        find(FULL, (int)draw(1, 9), rows(k, 1, true), 0, k);
-        find(FULL, k * (int)draw(1, 3), rows(k, 1, false), 0, k);
+        batch_size = rows(k, 1, true);
+        find(FULL, (int)draw(1, 9), batch_size, 0, k);
+        batch_size = rows(k, 1, false);
+        find(FULL, k * (int)draw(1, 3), batch_size, 0, k);
     }
 }
 
 static void short_minibatches(void) {
-    find(SHORT, (int)draw(2, 9), (int)draw(10, 30), (int)draw(1, 9), 1);
-    for (int k = 2; k <= MOST_DEVICES; k++) {
-        find(SHORT, 0, rows(k, 11, false), rows(k, 1, true), k);
-        find(SHORT, (int)draw(1, 20), rows(k, 11, true), rows(k, 1, true), k);
-        find(SHORT, (int)draw(1, 20), rows(k, 11, true), rows(k, 1, false), k);
-        find(SHORT, (int)draw(1, 20), rows(k, 11, false), rows(k, 1, true), k);
-    }
+    int rest = (int)draw(1, 9), batch_size = (int)draw(10, 30);
+    find(SHORT, (int)draw(2, 9), batch_size, rest, 1);
+    for (int k = 2; k <= MOST_DEVICES; k++)
+        for (int c = 0; c < 4; c++) { // k divides one of the two, or both
+            rest = rows(k, 1, c != 2);
+            batch_size = rows(k, 11, c == 1 || c == 2);
+            find(SHORT, c == 0 ? 0 : (int)draw(1, 20), batch_size, rest, k);
+        }
 }
 
 static void few_rows(void) {
     for (int k = 2; k <= MOST_DEVICES; k++) {
-        find(EMPTY, 0, rows(k, 1, true), (int)draw(1, k - 1), k);
-        find(EMPTY, (int)draw(1, 20), rows(k, 1, true), (int)draw(1, k - 1), k);
-        find(EMPTY, (int)draw(1, 20), (int)draw(1, k - 1), 0, k);
+        int rest = (int)draw(1, k - 1);
+        find(EMPTY, 0, rows(k, 1, true), rest, k);
+        rest = (int)draw(1, k - 1);
+        int batch_size = rows(k, 1, true);
+        find(EMPTY, (int)draw(1, 20), batch_size, rest, k);
+        batch_size = (int)draw(1, k - 1);
+        find(EMPTY, (int)draw(1, 20), batch_size, 0, k);
     }
 }
 
@@ -64,11 +73,14 @@ static void few_rows(void) {
 // that 2 is seldom the answer. All devices up to 6 divide the images of the first epoch.
 static void devices(void) {
     static const int times[] = {3, 4, 6, 12, 24, 60, 120, 420};
-    for (int c = 0; c < 8; c++)
-        count(FEWEST, (c == 0 ? 20 : 1) * (int)draw(1, 9), times[c] * (int)draw(1, 9), 0);
-    for (int c = 0; c < 5; c++)
-        count(PART_IF(FEWEST, SHORT), (int)draw(1, 20), 60 * (int)draw(2, 9),
-              times[c] * (int)draw(1, 4));
+    for (int c = 0; c < 8; c++) {
+        int batch_size = times[c] * (int)draw(1, 9);
+        count(FEWEST, (c == 0 ? 20 : 1) * (int)draw(1, 9), batch_size, 0);
+    }
+    for (int c = 0; c < 5; c++) {
+        int rest = times[c] * (int)draw(1, 4), batch_size = 60 * (int)draw(2, 9);
+        count(PART_IF(FEWEST, SHORT), (int)draw(1, 20), batch_size, rest);
+    }
 }
 
 const Group groups[] = {{"full minibatches", full_minibatches, 2},

@@ -34,7 +34,8 @@ static void values(void) {
 
 // Some images are left for a shorter minibatch.
 static void train(int k, bool black, int part) {
-    int b = (int)draw(5, 12), images = k * b * (int)draw(2, 3) + (int)draw(k, k * b - 1);
+    int b = (int)draw(5, 12), images = k * b * (int)draw(2, 3), rest = (int)draw(k, k * b - 1);
+    images += rest;
     int epochs = (int)draw(2, 3);
     float lr = black ? (float)draw(50, 150) / 100 : (float)draw(10, 30) / 1000;
     uint64_t seed = (uint64_t)draw(1, 1000000);

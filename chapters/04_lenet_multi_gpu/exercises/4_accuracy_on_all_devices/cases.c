@@ -126,7 +126,8 @@ static void equal_shards(void) {
 static void unequal_shards(void) {
     evaluate(3, 5, 2, UNEQUAL);
     for (int k = 1; k <= 4; k++) evaluate(k, 60 * (int)draw(2, 5) + 1, 60, UNEQUAL);
-    evaluate(7, 64 * (int)draw(2, 4) + (int)draw(2, 50), 64, UNEQUAL);
+    int full = 64 * (int)draw(2, 4);
+    evaluate(7, full + (int)draw(2, 50), 64, UNEQUAL);
 }
 
 const Group groups[] = {

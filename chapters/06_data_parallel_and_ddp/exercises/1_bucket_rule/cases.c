@@ -50,20 +50,25 @@ static void fill(int part, const int gradients[], int n, size_t first_bytes, siz
     record_int(NUMBER, number - last, "buckets, as returned, beyond the largest of bucket_of[]");
 }
 
+static size_t odd_cap(long most) {
+    size_t cap = 4 * (size_t)draw(4, most);
+    return cap + (size_t)draw(1, 3);
+}
+
 // Sizes are multiples of 4 bytes and caps are not, so no cap is just hit.
 static void caps_that_are_passed(void) {
     for (int c = 0; c < 24; c++) {
         int gradients[8], n = (int)draw(1, 2 + c / 4);
-        for (int p = 0; p < n; p++)
-            gradients[p] = (int)(4 * (c % 3 == 0   ? 7
-                                      : c % 3 == 1 ? draw(3, 9)
-                                                   : draw(1, 5) * draw(1, 40)));
-        size_t first = 4 * (size_t)draw(4, 20) + (size_t)draw(1, 3);
-        size_t bytes = c < 6 ? first : 4 * (size_t)draw(4, 60) + (size_t)draw(1, 3);
+        for (int p = 0; p < n; p++) {
+            gradients[p] = 4 * (int)(c % 3 == 0 ? 7 : c % 3 == 1 ? draw(3, 9) : draw(1, 5));
+            if (c % 3 == 2) gradients[p] *= (int)draw(1, 40);
+        }
+        size_t first = odd_cap(20), bytes = c < 6 ? first : odd_cap(60);
         begin_case("gradients of %s bytes, caps of %zu and %zu", list(gradients, n), first, bytes);
         fill(ORDER_AND_CAPS, gradients, n, first, bytes);
     }
-    int three[] = {4 * (int)draw(5, 9), 4 * (int)draw(5, 9), 4 * (int)draw(5, 9)};
+    int three[3];
+    for (int p = 0; p < 3; p++) three[p] = 4 * (int)draw(5, 9);
     begin_case("gradients of %s bytes, caps of %zu, the largest there is", list(three, 3),
                ONE_BUCKET);
     fill(ORDER_AND_CAPS, three, 3, ONE_BUCKET, ONE_BUCKET);

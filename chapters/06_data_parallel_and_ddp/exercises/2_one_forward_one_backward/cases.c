@@ -125,7 +125,8 @@ static void steps_of(const Network *network) {
     Problem problem = drawn_problem(network, 16);
     step(TRAINING, &problem, 1, 1);
     step(TRAINING, &problem, 2, 4);
-    step(TRAINING, &problem, (int)draw(3, 4), 8 << draw(0, 1));
+    int rows = 8 << draw(0, 1);
+    step(TRAINING, &problem, (int)draw(3, 4), rows);
     step(FEW, &problem, (int)draw(3, 4), 2);
     problem_free(&problem);
 }

@@ -72,7 +72,10 @@ static void many_keys(void) {
     size_t loads[MOST_KEYS];
     for (int c = 0; c < 8; c++) {
         int n = (int)draw(20, 62), S = (int)draw(2, 16);
-        for (int i = 0; i < n; i++) loads[i] = (size_t)draw(1, 9) << (3 * draw(0, 6));
+        for (int i = 0; i < n; i++) {
+            loads[i] = (size_t)draw(1, 9);
+            loads[i] <<= 3 * draw(0, 6);
+        }
         begin_case("place_keys(), %d keys of many sizes, %d servers", n, S);
         place(loads, n, S);
     }
@@ -116,7 +119,8 @@ static void pieces(void) {
     cut_one(most + 1, most);
     cut_one(2 * most, most);
     cut_one((size_t)draw(2, 4) * most + 1, most);
-    cut_one((size_t)draw(5, 9) * most + (size_t)draw(1, 7), most);
+    size_t full = (size_t)draw(5, 9) * most;
+    cut_one(full + (size_t)draw(1, 7), most);
     for (int c = 0; c < 6; c++) {
         int n = (int)draw(2, 8);
         most = (size_t)draw(100, 999);

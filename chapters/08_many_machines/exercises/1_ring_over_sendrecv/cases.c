@@ -25,7 +25,8 @@ static void draw_vector(float *seen, int rank, int k, long n, bool whole) {
     for (long i = 0; i < n; i++) {
         long digit = draw(1, 4);
         for (int r = 0; r < k; r++) {
-            float number = whole ? (float)digit : (float)draw(-9999, 9999) / (float)draw(1, 999);
+            float number = (float)(whole ? digit : draw(-9999, 9999));
+            if (!whole) number /= (float)draw(1, 999);
             if (r == rank) seen[i] = number;
         }
         for (int r = 0; r < rank && whole; r++) seen[i] *= 10;

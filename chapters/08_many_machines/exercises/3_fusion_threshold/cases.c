@@ -70,7 +70,8 @@ static void all_ready(void) {
             for (int p = 1; p < c.n; p++) c.bytes[p] = c.bytes[0];
             threshold = c.bytes[0] * (size_t)draw(2, 3) - (size_t)(i % 4);
         }
-        if (i % 8 == 3) c.bytes[draw(0, c.n - 1)] = 4 * (size_t)draw(100, 1 << 24);
+        size_t huge = i % 8 == 3 ? 4 * (size_t)draw(100, 1 << 24) : 0;
+        if (huge > 0) c.bytes[draw(0, c.n - 1)] = huge;
         if (i % 8 == 7) threshold = 0;
         begin_case("fuse(), %s", text_of(&c, threshold));
         record_messages(ALL_READY, &c, threshold);
@@ -100,7 +101,8 @@ enum { MOST_SIZES = 12 };
 // In each size two of its rounds are late, and each round is up to `percent` off.
 static void record_line(int part, bool late, int percent) {
     Timings sizes[MOST_SIZES];
-    Line line = {1e-6 * (double)draw(10, 90), 1e-11 * (double)draw(10, 99)};
+    Line line = {.latency = 1e-6 * (double)draw(10, 90)};
+    line.per_byte = 1e-11 * (double)draw(10, 99);
     int n = (int)draw(7, MOST_SIZES), rounds = (int)draw(5, 6);
     for (int s = 0; s < n; s++) {
         sizes[s] = (Timings){.bytes = (double)((size_t)4 << 2 * s), .n = rounds};
@@ -145,9 +147,11 @@ static void record_prediction(const Cycle *c, size_t threshold, bool all_are_rea
     for (int what = 0; what < 5; what++)
         record_real(all_fit && what != 1 ? PREDICTED : part, with_costs(c, threshold, what), 1e-9,
                     "%s", names[what]);
-    Costs costs = {.talk = 1e-6 * (double)draw(100, 300),
-                   .sum = {1e-6 * (double)draw(20, 60), 1e-9 * (double)draw(1, 9)},
-                   .copy = {1e-6 * (double)draw(1, 5), 1e-10 * (double)draw(1, 9)}};
+    Costs costs = {.sum.latency = 1e-6 * (double)draw(20, 60)};
+    costs.sum.per_byte = 1e-9 * (double)draw(1, 9);
+    costs.copy.latency = 1e-6 * (double)draw(1, 5);
+    costs.copy.per_byte = 1e-10 * (double)draw(1, 9);
+    costs.talk = 1e-6 * (double)draw(100, 300);
     record_real(part, 1e6 * predict(c, threshold, &costs), 1e-9, "microseconds, with all costs");
 }
 
