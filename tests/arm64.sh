@@ -1,7 +1,7 @@
 #!/bin/sh
 # arm64.sh: tries the book on 64-bit Arm, on a Debian for x86 and under an emulator: kernels' tests, chapters 2 to 4, and
 # right hand-ins, judged by what this machine expects of them. Libraries for Arm are unpacked in build/arm64, and nothing is
-# installed. It is not part of `make test`: it takes half an hour, and no emulator on x86 shows Arm's weak order of memory.
+# installed. It is not part of `make test`: it takes minutes, and no emulator on x86 shows Arm's weak order of memory.
 set -eu
 cd "$(dirname "$0")/.."
 at=build/arm64
