@@ -1,6 +1,6 @@
 // curves.h: what a training loop shows and keeps: its progress within an epoch, a line and a point
 // of the curves after each epoch, as d2l's Animator does, and the result. The chapter writes the
-// loop; chapter 4's train() is an example.
+// loop; chapter 4's training_loop() is an example.
 //
 // The curves go to a CSV file, from which gnuplot draws a PNG (plots/training_curves.gp) while the
 // training goes on. Without gnuplot you get a warning and the CSV.
@@ -13,14 +13,14 @@
 
 typedef struct Curves Curves;
 
-// For all training runs of a program. With --live, the curves are also shown as text. csv and png
+// For all training runs of a program. With --live, the curves are also drawn as text. csv and png
 // are NULL if there is nothing to draw (--backend model).
 Curves *curves_new(const Flags *flags, const char *csv, const char *png);
 void curves_free(Curves *curves); // waits for the last picture, and writes --log-loss
 
 // A run begins. Returns how many minibatches --epochs and --steps ask for.
 long curves_begin(Curves *curves, const DataIter *iter, Device *const devices[], int k, float lr);
-// Instead of at its first epoch, it begins after this one (resume.h).
+// Instead of at its first epoch, it begins after this one, with --resume.
 void curves_go_on(Curves *curves, int epoch);
 
 // Whether there are minibatches left to train: not after --steps, and not when interrupted().
