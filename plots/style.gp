@@ -6,7 +6,8 @@
 # and draws its panels; `csv` is its first argument. Curves are `lt 1` to `lt 8`. Names stand below all panels: write
 # `unset key` after the first, or `eval names(COLUMN)` before one whose names are its own.
 
-unset decimalsign # whatever ~/.gnuplot says
+reset # whatever ~/.gnuplot says, and
+unset decimalsign # this, too
 csv = ARG1
 set datafile separator comma
 set datafile missing NaN # the rows of other curves are left out, and lines go on
