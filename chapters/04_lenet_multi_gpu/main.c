@@ -58,7 +58,7 @@ typedef struct Notebook {
 //
 // main.c:training_loop
 //
-// `curves_loss()` waits for all devices and returns the sum of their losses. Nothing else here
+// `curves_loss()` waits for all devices and returns the sum of their losses. Nothing else in a step
 // waits. After each epoch, device 0 measures the accuracy, and `curves_epoch()` prints a line and
 // adds a point to the curves below.
 //
