@@ -4,6 +4,7 @@
 # is another one now.
 set -u
 export LC_ALL=C
+[ -d "$1" ] || exit 0 # nothing is made yet
 changed=$(mktemp "$1/changed.XXXXXX") || exit 1
 trap 'rm -f "$changed"' EXIT
 find "$1" -name '*.sum' -exec cat {} + | sort -u | sha256sum -c 2>/dev/null | sed -n 's/: FAILED.*//p' >"$changed"
