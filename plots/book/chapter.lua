@@ -15,6 +15,7 @@
 --     {kind = "run"}                                            where a notebook runs the chapter
 --     {kind = "fold" / "end fold", title =, path =}             a file, or a .c and its .h, shown on demand
 --     {kind = "in page", folder =}                              where the program runs in the page
+--     {kind = "pytorch", chapter =}                             where its program in PyTorch is shown
 --     {kind = "rest",    output =}                              what was printed by functions that are not shown
 --     {kind = "anchor",  path =}                                where links to a file lead that is shown already
 local source = require("source")
@@ -378,7 +379,7 @@ function chapter.open(folder, build)
     items[#items + 1] = file_heading(folder .. "/" .. name, 2)
     add_file(ch, items, folder .. "/" .. name, 1)
   end
-  items[#items + 1] = {kind = "in page", folder = folder}
+  add(items, {{kind = "in page", folder = folder}, {kind = "pytorch", chapter = ch}})
   add(items, ending)
   add_exercises(ch, items)
   add(items, {{kind = "run"}, heading(2, "The rest of the program", "rest"),

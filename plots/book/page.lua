@@ -25,20 +25,54 @@ end
 
 -- ---- the pieces of a chapter ------------------------------------------------------------------
 
--- What in_pytorch.md says of the function that this code defines.
-local function pytorch_for(item)
-  local text = item.file:match("/exercises/") and "" or source.read("chapters/in_pytorch.md") or ""
-  for name in text:gmatch("\n## ([%w_]+)\n") do
-    if source.defines(item.text, name) or source.defines(item.text, name .. "_book") then
-      return questions.section(text, name)
+-- The chapter's in_pytorch.py has blocks, with two empty lines between them. One that defines a function of the same name
+-- as this C code, or says "# C: name" above its own, is shown in a tab beside it, its docstring above it.
+local python = {} -- of the chapter: {{names =, doc =, code =}, ..}
+local function read_python(folder)
+  python = {}
+  for block in ((source.read(folder .. "/in_pytorch.py") or "") .. "\n\n\n"):gmatch("(.-)\n\n\n+") do
+    local names, doc = {}, nil
+    for line in ("\n" .. block):gmatch("\n(# C: [^\n]+)") do for name in line:sub(6):gmatch("[%w_]+") do names[name] = true end end
+    for name in ("\n" .. block):gmatch("\n%l+ ([%w_]+)[(:]") do names[name] = true end
+    local code = block:gsub("%f[^\n\0]# C: [^\n]+\n", ""):gsub('\n +"""(.-)"""', function(said)
+      if doc then return nil end
+      doc = said:gsub("\n +", "\n")
+      return ""
+    end)
+    python[#python + 1] = {names = names, doc = doc, code = code}
+  end
+end
+
+local function in_pytorch(item)
+  for _, block in ipairs(item.file:match("/exercises/") and {} or python) do
+    for name in pairs(block.names) do
+      if source.defines(item.text, name) or source.defines(item.text, name .. "_book") then
+        local blocks = prose.blocks(block.doc or "", 0, item.file)
+        blocks[#blocks + 1] = pandoc.CodeBlock(block.code, {class = "python"})
+        return blocks
+      end
     end
   end
 end
 
+-- Before the summary: how to start that program, what it printed (plots/recorded, pytorch_test.sh), and all of it.
+local function pytorch_section(ch)
+  local name = ch.folder:match("[^/]+$")
+  local printed = source.read(("plots/recorded/%s_in_pytorch.txt"):format(name:match("^%d+")))
+  if not printed then return {} end
+  local about, output = printed:match("^# cksum %d+\n# ([^\n]*)\n(.*)$")
+  local blocks = {pandoc.Header(2, {pandoc.Str("The same in PyTorch")}, {id = "in-pytorch-py"})}
+  add(blocks, prose.blocks(("The Python in the tabs is from one program, `%s/in_pytorch.py`. %s"):format(ch.folder, about), 0))
+  blocks[#blocks + 1] = pandoc.Div({pandoc.CodeBlock(output)}, {class = "output"})
+  if not is_html then return blocks end
+  add(blocks, {raw("<details><summary>The whole program</summary>"),
+    pandoc.CodeBlock(source.read(ch.folder .. "/in_pytorch.py"), {class = "python"}), raw("</details>")})
+  return blocks
+end
+
 local tabs = 0
 local function code_block(item)
-  local pytorch = pytorch_for(item)
-  local python = pytorch and prose.blocks(pytorch, 0, "chapters/in_pytorch.md")
+  local python = in_pytorch(item)
   if not is_html then return {pandoc.CodeBlock(item.text, {class = "c"}), python and pandoc.Div({pandoc.Para({
     pandoc.Strong({pandoc.Str("In PyTorch")})}), table.unpack(python)}) or nil} end
   local anchors = item.file:match("%.h$") and code.anchors(item.text, declared) or ""
@@ -114,6 +148,7 @@ local makers = {
       :format(item.about or "", item.id))}
   end,
   ["end exercise"] = function() return {is_html and raw("</details>") or nil} end,
+  pytorch = function(item) return pytorch_section(item.chapter) end,
   starter = function() return {} end,
   ["end starter"] = function() return {} end,
   fold = function(item)
@@ -126,6 +161,7 @@ local function chapter_document(path)
   local folder = path:match("^(.*)/main%.c$")
   local ch = chapter.open(folder, build)
   prose.begin(ch, is_html and folder)
+  read_python(folder)
   answers = is_html and ch.run and ch.run.answers or {}
   local blocks = {}
   for _, item in ipairs(ch.items) do
