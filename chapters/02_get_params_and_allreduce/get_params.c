@@ -1,5 +1,4 @@
-// get_params.c: copy all parameters to a device, and attach a gradient to each. (The same in
-// PyTorch: chapters/in_pytorch.md.)
+// get_params.c: copy all parameters to a device, and attach a gradient to each.
 #include "get_params.h"
 
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]) {
