@@ -16,6 +16,12 @@
 # .c files, also those in behind/, go into the library. An exercise is a folder chapters/NN_name/exercises/N_title
 # (.make/exercises.mk).
 
+# (A zip may have been packed on Windows, with what was converted there.)
+ifneq ($(shell grep -l "$$(printf '\r')" .make/setup.sh && printf '%s\n' 'make: error: these files have the line ends of Windows' \
+    "hint: git clone them again, or: find . -path ./.git -prune -o -type f -exec grep -Iq . {} ';' -exec sed -i 's/\r$$//' {} +" >&2),)
+$(error stopped)
+endif
+
 CC     ?= cc
 CUDA   ?= 1
 ARCH   ?=
@@ -138,11 +144,13 @@ include common/generated.mk
 # ---- the library -----------------------------------------------------------------------------------
 
 # (Of two files that do one thing with and without something, the one is left out; in_one_file.c is a program by itself.
+# The name of somebody's "main - Copy.c" is words that are no files.
 # make JANSSON= ZLIB= does without these two: images unpacked, no parameters in files.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c \
             common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \
             common/program/interrupt_none.c %/in_one_file.c
-SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c)) \
+SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(filter common/%.c kernels/%.c chapters/%.c, \
+                $(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c))) \
             $(CUDA_SOURCES)
 LIBRARY  := $(BUILD)/libbook.a
 
@@ -155,7 +163,7 @@ $(LIBRARY):
 # ---- programs --------------------------------------------------------------------------------------
 
 # The chapter chapters/NN_name/main.c is the program build/NN_name.
-CHAPTERS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(wildcard chapters/*/main.c))
+CHAPTERS := $(patsubst chapters/%/main.c,$(BUILD)/%,$(filter chapters/%/main.c,$(wildcard chapters/*/main.c)))
 $(CHAPTERS): $(BUILD)/%: $(BUILD)/obj/chapters/%/main.c.o
 
 include .make/wasm.mk

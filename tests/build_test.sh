@@ -21,6 +21,11 @@ if git rev-parse >/dev/null 2>&1; then
     for set in true false; do git -c core.autocrlf=$set -c core.eol=crlf checkout-index --all --prefix="$work/crlf-$set/"; done 2>>"$problems"
     diff -r "$work/crlf-true" "$work/crlf-false" >>"$problems" 2>&1
     verdict "line ends are the same in a clone on Windows"
+    sed -i 's/$/\r/' "$work/crlf-true/Makefile" "$work/crlf-true"/.make/*
+    make -C "$work/crlf-true" help >"$out" 2>"$err"
+    status=$?
+    expect error 'err:^make: error: .*line ends of Windows' 'err:^hint: .*\\r\$'
+    verdict "a zip with others says so"
 fi
 
 # ---- set-up ----------------------------------------------------------------------------------------------

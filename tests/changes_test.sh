@@ -163,9 +163,10 @@ if [ -f "$root/$its/solution.c" ] && [ -f "$build/lab/exercises/04-1/expected.ts
     part=$root/$its/your_part.c solution=$root/$its/solution.c
     judged "$part" 2002-02-02 error 'out:^0 of 10' "err:^hint: edit $its/your_part.c"
     # What students leave beside it.
-    for name in 'your_part - Copy.c' your_part_old.c your_part_old.h your_part.c~ your_part.c.orig .#your_part.c my.c ../your_part.c; do cp "$solution" "$copy/$its/$name"; done
-    cp -r "$copy/$its" "$copy/$its - Copy" && cp -r "$copy/$its" "$copy/${its}_old"
-    judged "$solution" 2001-01-01 0 'out:^10 of 10' '!err:warning'
+    for name in 'your_part - Copy.c' your_part_old.c your_part_old.h your_part.c~ your_part.c.orig .#your_part.c my.c ../your_part.c '../../main (1).c'; do cp "$solution" "$copy/$its/$name"; done
+    cp -r "$copy/$its" "$copy/$its - Copy" && cp -r "$copy/$its" "$copy/${its}_old" && cp -r "$copy/chapters/03_split_batch" "$copy/chapters/03_split_batch - Copy"
+    judged "$solution" 2001-01-01 0 'out:^10 of 10' '!err:warning' '!err:target'
+    rm -r "$copy/chapters/03_split_batch - Copy"
     # Its clock was set back.
     find "$copy/build/04_lenet_multi_gpu_exercise_1" "$copy/build/obj/$its" "$copy/build/lab" -type f -exec touch -d '+2 years' {} +
     judged "$part" 2000-01-01 error 'out:^0 of 10'
@@ -176,6 +177,10 @@ if [ -f "$root/$its/solution.c" ] && [ -f "$build/lab/exercises/04-1/expected.ts
 
     cp "$solution" "$copy/$its/your_part.c"
     fake flock 'echo "flock: 9: Function not implemented" >&2; exit 65'
+    mkdir -p "$copy/build/lab" && rm -f "$copy/build/lab/lock" && mkdir "$copy/build/lab/lock"
+    build_copy grade LABS=04-1
+    expect 0 'out: 10 of 10$' 'err:goes on without a lock'
+    rmdir "$copy/build/lab/lock"
     ln -sf "$(command -v bash)" "$work/path/sh"
     (SHELLOPTS=noclobber && export SHELLOPTS && build_copy grade LABS=04-1 && expect 0 'out: 10 of 10$' 'err:goes on without a lock.*(Function not implemented)')
     ln -sf "$(command -v dash)" "$work/path/sh"

@@ -124,7 +124,7 @@ for name in hand-in.tar-1.gz hand-in.gz "HAND IN (1).TGZ.txt" archive; do mkdir 
 for name in a.txz a.tbz2 a.tar.zst a.ZIP; do mkdir "$given/as $name" && (cd "$work" && bsdtar -a -cf "$given/as $name/$(echo $name | tr A-Z a-z)" 04-3.c) && mv "$given/as $name"/* "$given/as $name/$name" 2>/dev/null; done
 mkdir "$given/as 04-3.c.gz" "$given/cut" "$given/half" "$given/empty" "$given/report" && gzip -c $solution >"$given/as 04-3.c.gz/04-3.c.gz"
 cp $solution "$given/half/04-3.c" && tar -C "$work" -cf - 04-3.c | head -c 1000 >"$given/half/hand-in.tar"
-for name in cut report; do cp $folder/your_part.c "$given/$name/04-3.c"; done && cp "$given/broken.tar.gz" "$given/cut/hand-in.tar-2.gz" && : >"$given/empty/hand-in.zip" && mkdir "$given/linked" && ln -s "$work/class/right.tar.gz" "$given/linked/hand-in.tar.gz" && ln -s nowhere "$given/report/x.txt"
+for name in cut report; do cp $folder/your_part.c "$given/$name/04-3.c"; done && cp "$given/broken.tar.gz" "$given/cut/hand-in.tar-2.gz" && : >"$given/empty/hand-in.zip" && mkdir "$given/linked" "$given/page" "$given/renamed" && echo "<html>" >"$given/page/hand-in.tar.gz" && cp $solution "$given/renamed/ada_12_04-3.c" && ln -s "$work/class/right.tar.gz" "$given/linked/hand-in.tar.gz" && ln -s nowhere "$given/report/x.txt"
 cp "$given/noise.zip" "$given/report/photo.jpg" && bsdtar --format zip -cf "$given/report/report.docx" README.md && gzip -c "$given/noise.zip" >"$given/report/data.gz"
 mkdir "$work/many" && head -c 400000000 /dev/zero | gzip -1 >"$work/many/zeros" && bsdtar --format zip -C "$work/many" -cf "$given/bomb.zip" @- <<END
 #mtree
@@ -163,6 +163,8 @@ nothing.zip - not a whole archive|an empty archive
 noise.zip - not a whole archive
 cut - hand-in.tar-2.gz: not a whole archive
 empty - hand-in.zip: an empty archive
+page - hand-in.tar.gz: not a whole archive
+renamed 0 not handed in .ada_12_04-3.c is not taken for it
 linked - hand-in.tar.gz: not a plain file
 nested.tar 10
 3.tar - an archive in archives in archives: hand in what is in it

@@ -84,12 +84,17 @@ refused() { # STATUS WORDS NAME
 before=$(cksum <"$archive")
 kit "04-9" "" ""
 refused $? 'no exercise 04-9' "an exercise that is not there: refused, and the old archive stays"
-mkdir "$work/bin" && for tool in tar gzip; do
+mkdir "$work/bin" && for tool in tar gzip cp; do
     printf '#!/bin/sh\necho "%s: no" >&2\nexit 1\n' $tool >"$work/bin/$tool" && chmod +x "$work/bin/$tool"
     PATH=$work/bin:$PATH kit "04-1" "" ""
-    refused $? 'cannot be written: .*no' "where $tool fails there is no half of an archive"
+    refused $? 'cannot be \(written: .*no\|copied\)' "where $tool fails there is no half of an archive"
     rm "$work/bin/$tool"
 done
+mv "$archive" "$work/kept" && mkdir "$archive"
+kit "04-1" "" ""
+status=$?
+rmdir "$archive" && mv "$work/kept" "$archive"
+refused $status 'cannot be written: .*directory' "nor is it put into a folder of its name"
 in_two() { (cd "$two" && "$@") >"$out" 2>"$errors" </dev/null; }
 in_two sh tests/grader/kit.sh "$work/build" "" "" ""
 refused $? 'no exercise here has a solution' "in what students have there is nothing to leave out: refused"

@@ -48,6 +48,5 @@ case \$why in 'handed in: '*) why="Not graded, as \$why" ;; *) why="The grader f
 echo "{\"score\": 0, \"output\": \"\$why\", \"stdout_visibility\": \"hidden\"}" >"\$results"
 END
 chmod +x "$work/setup.sh" "$work/run_autograder"
-bsdtar --format zip -C "$work" -cf "$work/gradescope.zip" setup.sh run_autograder seeds "$name.tar.gz"
-mv "$work/gradescope.zip" "$build/lab/gradescope.zip"
+written "$build/lab/gradescope.zip" bsdtar --format zip -C "$work" -cf "$work/new" setup.sh run_autograder seeds "$name.tar.gz"
 echo "autograder: $build/lab/gradescope.zip, for Gradescope's Configure Autograder"

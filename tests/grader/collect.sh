@@ -28,7 +28,8 @@ take() { # ID FILE SHOWN
 }
 
 # The files below a folder, each with what it is: "take 04-1", "else 04-1" (if there is none to take), "meant 04-1" (by its
-# name it may have been), "archive": it may be one, as it is no text (all archives have a byte 0 soon, for which grep -I looks).
+# name it may have been), "archive": it may be one, as it is no text (all archives have a byte 0 soon, for which grep -I looks),
+# or has the name of one (a page that asks for a password, say).
 below() { # FOLDER WHAT..
     at=$1 && shift
     find "$at" -maxdepth 13 \( -name '.?*' -o -type d -name build \) ! -path "$at" -prune -o "$@"
@@ -51,10 +52,10 @@ kinds() { # FOLDER
                         delete binary[$0]
                     } else if (name == "your_part.c" && single != "" && elsewhere)
                         others = others "else " id " " $0 "\n"
-                    else if (index(name, id) == 1 || (index(name, "your_part") == 1 && (its || elsewhere)))
+                    else if (name ~ "(^|[^0-9])" id || (name ~ /your_part/ && (its || elsewhere)))
                         print "meant " id " " $0
                 }
-                if ($0 in binary) print "archive - " $0
+                if ($0 in binary || name ~ /[.](zip|t?gz|t?xz|t?bz2?|tar|t?zst|7z|rar)$/) print "archive - " $0
             }
             END { printf "%s", others }' "$wanted" -
 }

@@ -154,7 +154,7 @@ if [ -n "$CLASS" ]; then # each in it but tables, which a grading before may hav
     find "$CLASS" -mindepth 1 -maxdepth 1 ! -name '.*' ! \( -type f \( -name '*.csv' -o -name '*.json' \) \) -print0 | sort -z >"$work/all"
     [ -s "$work/all" ] || refuse 1 "$CLASS: nothing in it" "a folder with a folder or an archive for each"
     [ "$(tr -cd '\n\t' <"$work/all" | wc -c)" = 0 ] || refuse 1 "$CLASS: a name in it has a line end or a tab in it" "give it another one"
-    exec 9>"$BUILD/lab/grading"
+    command exec 9>"$BUILD/lab/grading" || :
     why=$(flock -E 75 -w 5 9 2>&1) || [ $? != 75 ] || refuse 1 "another class is being graded here" "one after the other, or each in a BUILD= of its own"
     if [ "$(head -n 1 "$rows" 2>/dev/null)" = "$(header "$seed")" ]; then
         # (What was written of one that was not done is nothing.)

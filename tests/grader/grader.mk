@@ -61,7 +61,7 @@ GRADED := $(foreach folder,$(BUILT_EXERCISES),$(call graded,$(folder))/expected.
 graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/expected.tsv),$(GRADED)),$(GRADED))
 # (Two at once build one after the other, where there are locks: some shared file systems have none.)
 numbers      = "$$(sh tests/grader/labs.sh make $(call quoted,$(LABS)) ids)"
-build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && exec 9>>$(BUILD)/lab/lock && { why=$$(flock 9 2>&1) || \
+build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && { command exec 9>>$(BUILD)/lab/lock; why=$$(flock 9 2>&1) || \
                echo "make: goes on without a lock, so start one at a time here ($${why\#\#*: })" >&2; } && \
                $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded' LABS="$$numbers"
 

@@ -18,8 +18,7 @@ for file in chapters/*/your_answers.md; do # with more in it than the questions
 done >>"$work/files"
 [ -s "$work/files" ] || refuse "nothing to hand in: each exercise still has YOUR CODE HERE" \
     "write a your_part.c in chapters/*/exercises, or answers in chapters/NN_name/your_answers.md; LABS=04-1 hands one in as it is"
-tar -czf "$work/hand-in.tar.gz" -T "$work/files"
-mv "$work/hand-in.tar.gz" "$build/hand-in.tar.gz"
+written "$build/hand-in.tar.gz" tar -czf "$work/new" -T "$work/files"
 echo "hand-in: $build/hand-in.tar.gz:"
 sed 's/^/  /' "$work/files"
 grep -q your_answers.md "$work/files" || echo "hand-in: without answers: those to a sheet's questions go into chapters/NN_name/your_answers.md"

@@ -38,7 +38,7 @@ cat >>"$work/left_out" <<'END'
 END
 mkdir "$kit"
 files | grep -vEf "$work/left_out" | while IFS= read -r file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done |
-    xargs -0 cp -p --parents -t "$kit"
+    xargs -0 cp -p --parents -t "$kit" || refuse "the project cannot be copied to $kit" "is there room on the disk?"
 while read -r id folder; do
     cp "$build/lab/exercises/$id/expected.tsv" "$kit/$folder/"
 done <"$work/labs"
@@ -54,9 +54,10 @@ done
 # newer one, unpacked over an old one, is built anew.
 archive=$build/lab/$name.tar.gz
 find "$kit" -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 946684800)" {} +
-{ why=$(tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf "$work/$name.tar" "$name" 2>&1) &&
-    why=$(gzip -n "$work/$name.tar" 2>&1); } || refuse "$archive: cannot be written: $(echo "$why" | head -n 1)" "it needs GNU's tar, and room on the disk"
-mv "$work/$name.tar.gz" "$archive"
+pack() {
+    tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf "$work/tar" "$name" && gzip -nc "$work/tar" >"$work/new"
+}
+written "$archive" pack
 echo "lab-kit: $archive ($(du -h "$archive" | cut -f 1)): ${labs:-all exercises}, without solutions"
 if [ "$offline" = 1 ]; then
     echo "lab-kit: on $(cat "$kit/.packages/for") it needs no network: tar xf $name.tar.gz && cd $name && sh .make/setup.sh && make"
