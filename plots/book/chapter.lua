@@ -36,6 +36,7 @@ local function files_in(folder)
   names:close()
   return list
 end
+chapter.files_in = files_in
 
 -- ---- what a run has left ----------------------------------------------------------------------
 

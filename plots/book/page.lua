@@ -28,9 +28,16 @@ end
 -- The chapter's in_pytorch.py has blocks, with two empty lines between them. One that defines a function of the same name
 -- as this C code, or says "# C: name" above its own, is shown in a tab beside it, its docstring above it.
 local python = {} -- of the chapter: {{names =, doc =, code =}, ..}
+local function python_of(folder) -- the one, and what did not fit into it
+  local texts = {}
+  for _, name in ipairs(chapter.files_in(folder)) do
+    if name:match("in_pytorch%.py$") then texts[#texts + 1] = source.read(folder .. "/" .. name) .. "\n\n\n" end
+  end
+  return table.concat(texts)
+end
 local function read_python(folder)
   python = {}
-  for block in ((source.read(folder .. "/in_pytorch.py") or "") .. "\n\n\n"):gmatch("(.-)\n\n\n+") do
+  for block in python_of(folder):gmatch("(.-)\n\n\n+") do
     local names, doc = {}, nil
     for line in ("\n" .. block):gmatch("\n(# C: [^\n]+)") do for name in line:sub(6):gmatch("[%w_]+") do names[name] = true end end
     for name in ("\n" .. block):gmatch("\n%l+ ([%w_]+)[(:]") do names[name] = true end
@@ -66,7 +73,7 @@ local function pytorch_section(ch)
   blocks[#blocks + 1] = pandoc.Div({pandoc.CodeBlock(output)}, {class = "output"})
   if not is_html then return blocks end
   add(blocks, {raw("<details><summary>The whole program</summary>"),
-    pandoc.CodeBlock(source.read(ch.folder .. "/in_pytorch.py"), {class = "python"}), raw("</details>")})
+    pandoc.CodeBlock(python_of(ch.folder), {class = "python"}), raw("</details>")})
   return blocks
 end
 

@@ -72,15 +72,15 @@ static void call_fails(void) {
 }
 
 static void one_is_stopped(void) {
-    begin(1.5, 0);
+    begin(3, 0);
     keep_waiting(SIGSTOP, 0);
 }
 static void one_computes_on(void) {
-    begin(1.5, 0);
+    begin(3, 0);
     keep_waiting(0, 60);
 }
 static void one_does_not_open(void) {
-    begin(1.5, 0);
+    begin(3, 0);
     if (rank == size - 1) sleep(60);
     all_reduce(1000);
 }
@@ -165,7 +165,7 @@ CASE(test_what_goes_wrong) {
         {"GPUS=2 FAILS='ncclGetUniqueId 1 2'", "call", 2, "ncclGetUniqueId: system error", "hint"},
         {"GPUS=2 FAILS='ncclAllReduce 2 4'", "call", 2, "ncclAllReduce: invalid argument", "hint"},
         {"GPUS=2 FAILS='ncclBroadcast 1 4'", "call", 2, "invalid argument", "hint"},
-        {"GPUS=3", "stopped", 3, "rank 2 on ", " (bucket 1, step 42): it has not answered for 1.5"},
+        {"GPUS=3", "stopped", 3, "rank 2 on ", " (bucket 1, step 42): it has not answered for 3"},
         {"GPUS=3", "computes", 3, "rank 2 on ", "it does something else"},
         {"GPUS=2", "absent", 2, "rank 1 on ", "has not reached nccl_id "},
         {"GPUS=2", "collective", 2, "NCCL's rank 0 calls ncclAllReduce of 12 numbers, its rank 1 ",
