@@ -41,13 +41,12 @@ def lenet():
 
 
 def find_the_others():
-    """`torchrun` has set the address and the three numbers in the environment. A rank that waits
-    longer than `timeout` fails. NCCL's error names this rank, the collective and its number, and
-    gloo's only the time. Neither names the rank that hangs."""
+    """`torchrun` has set the address and the three numbers in the environment."""
     if "RANK" not in os.environ:
         sys.exit("in_pytorch.py: error: no ranks\n"
                  "hint: torchrun --nproc-per-node 2 in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+    # Whoever waits longer fails, and its error names itself, not the one that hangs.
     dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(seconds=60))
     return dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"])
 

@@ -55,7 +55,8 @@ local function in_pytorch(item)
     for name in pairs(block.names) do
       if source.defines(item.text, name) or source.defines(item.text, name .. "_book") then
         local blocks = prose.blocks(block.doc or "", 0, item.file)
-        blocks[#blocks + 1] = pandoc.CodeBlock(block.code, {class = "python"})
+        blocks[#blocks + 1] = is_html and raw('<pre class="python"><code>' .. code.escape(block.code) .. "</code></pre>") or
+          pandoc.CodeBlock(block.code, {class = "python"}) -- (the search reads no code in tabs)
         return blocks
       end
     end
@@ -72,8 +73,8 @@ local function pytorch_section(ch)
   add(blocks, prose.blocks(("The Python in the tabs is from one program, `%s/in_pytorch.py`. %s"):format(ch.folder, about), 0))
   blocks[#blocks + 1] = pandoc.Div({pandoc.CodeBlock(output)}, {class = "output"})
   if not is_html then return blocks end
-  add(blocks, {raw("<details><summary>The whole program</summary>"),
-    pandoc.CodeBlock(python_of(ch.folder), {class = "python"}), raw("</details>")})
+  add(blocks, {raw("<details><summary>The whole program</summary><pre class=\"python\"><code>" ..
+    code.escape((python_of(ch.folder):gsub("%s+$", ""))) .. "</code></pre></details>")})
   return blocks
 end
 
