@@ -54,6 +54,9 @@ for file in chapters/*/in_pytorch.py; do
     [ "$start" = python ] || "$torch/torchrun" --nproc-per-node 3 "$file" >"$work/three" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
     [ "$start" = python ] || verdict "the same with three ranks"
 done
+"$torch/torchrun" --nproc-per-node 4 chapters/08_many_machines/star_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+"$torch/python" chapters/09_what_each_device_keeps/recompute_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------
 

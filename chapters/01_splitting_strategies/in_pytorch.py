@@ -118,7 +118,7 @@ def within_layers(X, y, params, devices):
     return parts
 
 
-def gradient(params, k):
+def gradient(params):
     """Of all parameters, in their order. (Within layers, each device has a part.)"""
     by_layer = zip(*params) if isinstance(params[0][0], list) else [[pair] for pair in params]
     return torch.cat([torch.cat([pair[i].grad.cpu() for pair in pairs]).flatten() for pairs in by_layer for i in (0, 1)])
@@ -135,10 +135,10 @@ def main():
     X, y = torch.rand(args.batch_size, 1, 28, 28), torch.randint(10, (args.batch_size,))
     gpus = torch.cuda.device_count() >= args.devices
     devices = [torch.device("cuda", i) if gpus else torch.device("cpu") for i in range(args.devices)]
-    expected = gradient(across_data(X, y, params, devices[:1]), 1)
+    expected = gradient(across_data(X, y, params, devices[:1]))
     for strategy in across_data, across_layers, within_layers:
         moved = 0
-        difference = gradient(strategy(X, y, params, devices), args.devices) - expected
+        difference = gradient(strategy(X, y, params, devices)) - expected
         error = (difference.abs().max() / expected.abs().max()).item()
         print(f"{strategy.__name__:14} error {error:.0e}, {moved:,} bytes moved")
         assert error < 1e-4, "k devices do not compute what one computes"

@@ -28,16 +28,18 @@ end
 -- The chapter's in_pytorch.py has blocks, with two empty lines between them. One that defines a function of the same name
 -- as this C code, or says "# C: name" above its own, is shown in a tab beside it, its docstring above it.
 local python = {} -- of the chapter: {{names =, doc =, code =}, ..}
-local function python_of(folder) -- the one, and what did not fit into it
-  local texts = {}
+local function python_of(folder) -- {{name =, text =}, ..}: the one, and what did not fit into it
+  local files = {}
   for _, name in ipairs(chapter.files_in(folder)) do
-    if name:match("in_pytorch%.py$") then texts[#texts + 1] = source.read(folder .. "/" .. name) .. "\n\n\n" end
+    if name:match("in_pytorch%.py$") then files[#files + 1] = {name = name, text = source.read(folder .. "/" .. name)} end
   end
-  return table.concat(texts)
+  return files
 end
 local function read_python(folder)
   python = {}
-  for block in python_of(folder):gmatch("(.-)\n\n\n+") do
+  local all = ""
+  for _, file in ipairs(python_of(folder)) do all = all .. file.text .. "\n\n\n" end
+  for block in all:gmatch("(.-)\n\n\n+") do
     local names, doc = {}, nil
     for line in ("\n" .. block):gmatch("\n(# C: [^\n]+)") do for name in line:sub(6):gmatch("[%w_]+") do names[name] = true end end
     for name in ("\n" .. block):gmatch("\n%l+ ([%w_]+)[(:]") do names[name] = true end
@@ -70,11 +72,15 @@ local function pytorch_section(ch)
   if not printed then return {} end
   local about, output = printed:match("^# cksum %d+\n# ([^\n]*)\n(.*)$")
   local blocks = {pandoc.Header(2, {pandoc.Str("The same in PyTorch")}, {id = "in-pytorch-py"})}
-  add(blocks, prose.blocks(("The Python in the tabs is from one program, `%s/in_pytorch.py`. %s"):format(ch.folder, about), 0))
+  local files = python_of(ch.folder)
+  local others = files[2] and (" and `%s`"):format(files[2].name) or ""
+  add(blocks, prose.blocks(("The Python in the tabs is from `%s/in_pytorch.py`%s. %s"):format(ch.folder, others, about), 0))
   blocks[#blocks + 1] = pandoc.Div({pandoc.CodeBlock(output)}, {class = "output"})
   if not is_html then return blocks end
-  add(blocks, {raw("<details><summary>The whole program</summary><pre class=\"python\"><code>" ..
-    code.escape((python_of(ch.folder):gsub("%s+$", ""))) .. "</code></pre></details>")})
+  for _, file in ipairs(files) do
+    add(blocks, {raw(('<details><summary>All of %s</summary><pre class="python"><code>%s</code></pre></details>')
+      :format(file.name, code.escape(file.text)))})
+  end
   return blocks
 end
 
