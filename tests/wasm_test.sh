@@ -13,11 +13,18 @@ done
 # (Pictures are gnuplot's, which only one of them has.)
 not_measured() { sed -E 's/[0-9.]+ sec/S sec/; /[Mm]easured/d; /^to open:/d' "$1"; }
 
+in_node() { # CHAPTER FLAG..
+    program=$build/wasm/$1.wasm
+    shift
+    node --no-warnings "$root/tests/wasm_run.js" "$program" --out there "$@" >there.out 2>there.err
+}
 compare() { # CHAPTER FLAG..
     chapter=$1
     shift
-    "$build/$chapter" --out here "$@" >here.out 2>here.err &&
-        node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/$chapter.wasm" --out there "$@" >there.out 2>there.err &&
+    "$build/$chapter" --out here "$@" >here.out 2>here.err && {
+        # A WebAssembly program cannot fault, so a signal is Node's own: Node 20 died once on a busy machine, at its end.
+        in_node "$chapter" "$@" || { [ $? -gt 128 ] && in_node "$chapter" "$@"; }
+    } &&
         not_measured here.out >here.facts && not_measured there.out >there.facts && [ -s there.facts ] &&
         diff here.facts there.facts >difference
     verdict $? "$chapter $*"
