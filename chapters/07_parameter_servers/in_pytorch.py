@@ -24,19 +24,17 @@ def lenet():
                          nn.Conv2d(20, 50, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
                          nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
 
-def gradients(net, params, X, y, reduction="sum"):  # one vector of all parameters, or gradients
-    device = next(net.parameters()).device
+def gradients(net, device, params, X, y):
+    """Of the sum of all rows' losses. All parameters are one vector, and so are their gradients."""
     nn.utils.vector_to_parameters(params.to(device), net.parameters())
-    loss = F.cross_entropy(net(X.to(device)), y.to(device), reduction=reduction)
-    grads = torch.autograd.grad(loss, list(net.parameters()))
-    return nn.utils.parameters_to_vector(grads).cpu()
+    loss = F.cross_entropy(net(X.to(device)), y.to(device), reduction="sum")
+    return nn.utils.parameters_to_vector(torch.autograd.grad(loss, list(net.parameters()))).cpu()
 
 
 def servers_new(params, S, per_update, scale):
     return [SimpleNamespace(keys=slice(part.storage_offset(), part.storage_offset() + len(part)),
                             params=part.clone(), received={}, per_update=per_update, scale=scale,
-                            lock=threading.Lock(), version=0, bytes=0)
-            for part in params.tensor_split(S)]
+                            lock=threading.Lock(), version=0, bytes=0) for part in params.tensor_split(S)]
 
 
 def servers_push(servers, w, grads):
@@ -130,35 +128,32 @@ def train(start, W, S, compute, scale, num_steps, staleness):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--slow", type=float, default=4, help="times as long for the last worker")
     args = parser.parse_args()
-    W, S, lr = args.workers, args.servers, 0.2
+    W, S, lr, n = args.workers, args.servers, 0.2, 16  # n images on each worker
     torch.manual_seed(0)
     torch.set_num_threads(1)
     gpus = torch.cuda.device_count() >= W
-    nets = [lenet().to(torch.device("cuda", w) if gpus else "cpu") for w in range(W)]
+    devices = [torch.device("cuda", w) if gpus else torch.device("cpu") for w in range(W)]
+    nets = [lenet().to(device) for device in devices]
     start = nn.utils.parameters_to_vector(lenet().parameters()).detach()
-    X, y = torch.randn(5, 16 * W, 1, 28, 28), torch.randint(10, (5, 16 * W))
+    X, y = torch.randn(5, W, n, 1, 28, 28), torch.randint(10, (5, W, n))
 
-    def of_shard(w, params, step, reduction="sum"):
-        X_w, y_w = X[step].tensor_split(W)[w], y[step].tensor_split(W)[w]
-        return gradients(nets[w], params, X_w, y_w, reduction)
-    servers, _, _ = train(start, W, S, of_shard, lr / (16 * W), 5, staleness=0)
+    def of_shard(w, params, step):
+        return gradients(nets[w], devices[w], params, X[step, w], y[step, w])
+    servers, _, _ = train(start, W, S, of_shard, lr / (W * n), 5, staleness=0)
     one = start.clone()
     for step in range(5):
-        grads = gradients(nets[0], one, X[step], y[step], "mean")
-        towers = [[of_shard(w, one, step, "mean")] for w in range(W)]
+        grads = gradients(nets[0], devices[0], one, X[step].flatten(0, 1), y[step].flatten()) / (W * n)
+        towers = [[of_shard(w, one, step) / n] for w in range(W)]
         torch.testing.assert_close(combine_gradients(towers)[0], W * grads, rtol=1e-4, atol=1e-5)
         one -= lr * grads
     torch.testing.assert_close(torch.cat([s.params for s in servers]), one, rtol=1e-5, atol=1e-6)
-    assert [s.bytes for s in servers] == [5 * W * 2 * s.params.nbytes for s in servers]
     print(f"{W} workers, 5 synchronous steps: the same parameters as on one device\n"
-          f"  sent and received in a step: a worker {2 * start.nbytes:,} bytes, "
-          f"one of {S} servers {servers[0].bytes // 5:,}\n"
+          f"  bytes in a step: a worker {2 * start.nbytes:,}, one of {S} servers {servers[0].bytes // 5:,}\n"
           f"the sum of {W} towers: {W} times the gradient of the whole minibatch")
 
     def ones(w, params, step):
@@ -166,16 +161,13 @@ def main():
         assert staleness != 0 or (params == -step * W / 1024).all(), "a push was applied alone"
         time.sleep(0.02 * (args.slow if w == W - 1 else 1))
         return torch.ones_like(params)
-    zeros, seconds = torch.zeros_like(start), []
-    for staleness in 0, 1, None:
-        done, duration, stale = train(zeros, W, S, ones, 1 / 1024, 32, staleness)
+    print(f"{32 * W} pushes of ones, the last worker {args.slow:g} times as slow")
+    for name, staleness in ("synchronous", 0), ("SSP 1", 1), ("asynchronous", None):
+        done, seconds, stale = train(torch.zeros_like(start), W, S, ones, 1 / 1024, 32, staleness)
         assert all((s.params == -32 * W / 1024).all() for s in done), "a push is lost"
-        seconds.append(duration)
+        print(f"  {name:12} {seconds:.1f} sec, none lost, no pull torn")
     stale = sum(stale, [])
-    print(f"{32 * W} pushes of ones, none lost, no pull torn: synchronous {seconds[0]:.1f} sec, "
-          f"SSP 1 {seconds[1]:.1f} sec, asynchronous {seconds[2]:.1f} sec\n"
-          f"  synchronous takes {seconds[0] / seconds[2]:.2f} times as long as asynchronous\n"
-          f"  staleness, asynchronous: mean {sum(stale) / len(stale):.2f}, max {max(stale)}")
+    print(f"  staleness, asynchronous: mean {sum(stale) / len(stale):.2f}, max {max(stale)}")
 
 
 if __name__ == "__main__":

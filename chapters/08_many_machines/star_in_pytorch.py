@@ -61,30 +61,27 @@ def hierarchical_all_reduce(x, inside, across):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__,
-                            formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     if "RANK" not in os.environ:
-        sys.exit("star_in_pytorch.py: error: no ranks\n"
-                 "hint: torchrun --nproc-per-node 2 star_in_pytorch.py")
+        sys.exit("star_in_pytorch.py: error: no ranks\nhint: torchrun --nproc-per-node 2 star_in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    dist.init_process_group("nccl" if gpus else "gloo")
-    rank, W = dist.get_rank(), dist.get_world_size()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpus else torch.device("cpu")
     if gpus:
         torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if gpus else "gloo")
+    rank, W = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(rank)
     x = torch.randn(129068, device=device)
     star, hosts, expected = x.clone(), x.clone(), x.clone()
     dist.all_reduce(expected)
     all_reduce_star(star)
-    per_host = 2 if W % 2 == 0 else W  # as if this host were many
-    groups = [[dist.new_group(list(ranks)) for ranks in split] for split in (
-        torch.arange(W).view(-1, per_host).tolist(), torch.arange(W).view(-1, per_host).T.tolist())]
-    hierarchical_all_reduce(hosts, groups[0][rank // per_host], groups[1][rank % per_host])
+    on_hosts = torch.arange(W).view(-1, 2 if W % 2 == 0 else W)  # as if this host were many
+    inside, across = ([dist.new_group(ranks) for ranks in each.tolist()] for each in (on_hosts, on_hosts.T))
+    host, place = divmod(rank, on_hosts.shape[1])
+    hierarchical_all_reduce(hosts, inside[host], across[place])
     torch.testing.assert_close((star, hosts), (expected, expected), rtol=1e-5, atol=1e-5)
 
-    net = nn.Sequential(nn.Conv2d(1, 20, 3), nn.BatchNorm2d(20), nn.Flatten(),
-                        nn.Linear(13520, 10)).to(device)
+    net = nn.Sequential(nn.Conv2d(1, 20, 3), nn.BatchNorm2d(20), nn.Flatten(), nn.Linear(13520, 10)).to(device)
     net[1].running_mean.fill_(rank)
     by_ddp = DDP(copy.deepcopy(net))
     broadcast_from_rank_0(net)
@@ -94,11 +91,11 @@ def main():
     X, y = torch.randn(16, 1, 28, 28, device=device), torch.arange(16, device=device) % 10
     for ddp in by_ddp, by_star:
         F.cross_entropy(ddp(X), y).backward()
-    torch.testing.assert_close(*([p.grad for p in ddp.parameters()] for ddp in (by_star, by_ddp)),
-                               rtol=1e-5, atol=1e-6)
+    grads = [[p.grad for p in ddp.parameters()] for ddp in (by_star, by_ddp)]
+    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
     if rank == 0:
         print(f"star of {W} ranks: rank 0 sends {(W - 1) * x.nbytes:,} bytes\n"
-              f"  its sum, that of hosts of {per_host}, and dist.all_reduce()'s are the same\n"
+              "the star's sum, that inside hosts first, and dist.all_reduce()'s are the same\n"
               "the parameters that we broadcast, and DDP's, are the same\n"
               "the gradients of DDP with the star, and without it, are the same")
     dist.destroy_process_group()

@@ -129,8 +129,7 @@ def train(name, net, batches):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--width", type=int, default=512, help="of the network's hidden layers")
     parser.add_argument("--batch-size", type=int, default=16, help="images of each rank in a step")
     args = parser.parse_args()
@@ -145,8 +144,7 @@ def main():
     rank, k = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     sizes = [784, args.width, args.width, 10]
-    net = nn.Sequential(*(nn.Sequential(nn.Tanh(), nn.Linear(m, n))
-                          for m, n in zip(sizes, sizes[1:])))
+    net = nn.Sequential(*(nn.Sequential(nn.Tanh(), nn.Linear(m, n)) for m, n in zip(sizes, sizes[1:])))
     X, y = torch.randn(5, k * args.batch_size, 784), torch.randint(10, (5, k * args.batch_size))
     X, y = X.to(device), y.to(device)
     shards = [[t.chunk(k)[rank] for t in minibatch] for minibatch in zip(X, y)]

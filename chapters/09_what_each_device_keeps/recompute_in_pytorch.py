@@ -39,8 +39,7 @@ def forward_recomputed(blocks, X, again=without_statistics):
     two contexts are for the first and the second time. If you give none, both update batch norm's
     running statistics."""
     for block in blocks:
-        X = checkpoint(block, X, use_reentrant=False,
-                       context_fn=lambda: (nullcontext(), again(block)))
+        X = checkpoint(block, X, use_reentrant=False, context_fn=lambda: (nullcontext(), again(block)))
     return X
 
 
@@ -58,8 +57,7 @@ def forward_counted(blocks, X):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=16)
     args = parser.parse_args()
