@@ -12,11 +12,12 @@ void zero1_step(Zero *z, Tensor *const X[], Tensor *const y[], float lr, int bat
     sum_losses(z, Y, y, losses);
     backward_all(losses, z->k);
 
-    trace_label("update");
+    trace_label("exchange");
     make_room_to_receive(z, 0);
     UnitTensors t = tensors_of(z, 0);
     reduce_scatter(t.own_grad, t.full_grad, t.received, z->k);
     update_own(z, lr, batch_size);
+    trace_label("exchange");
     all_gather(t.full, t.own, z->k);
     for (int i = 0; i < z->k; i++) {
         tensor_fill(t.full_grad[i], 0); // update_own() has cleared only own_grad[i]

@@ -12,7 +12,8 @@
 //
 // **Your task.** Write `gradient_is_final()`, which starts the exchange of a parameter when all
 // devices have its gradient, and `update_all()`, which must not come too early. The rest of the
-// step is in overlap.c; read overlap.h first, and `start_bucket()` of chapter 6's ddp.c.
+// step is in overlap.c; read overlap.h first, and `exchange_begin()` (common/device/queue.c), with
+// which chapter 6 starts a bucket.
 //
 // **How it is checked.** Steps on 2 to 4 model devices are traced: one exchange of each parameter,
 // on the communication queues, after its gradients and before the update, while backward goes on.
