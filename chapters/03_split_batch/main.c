@@ -5,11 +5,22 @@
 #include "one_layer.h"
 #include "split_batch.h"
 
+// ## Shards
+//
+// A minibatch is a tensor X with one row for each image, and a vector y with the labels. To train on
+// k devices, cut X into k runs of consecutive rows, and y in the same way. Each run of rows, with
+// its labels, is a *shard*. If k does not divide the number of rows, the first shards have one row
+// more than the others. For 7 devices, 96 rows become five shards of 14 rows and two of 13:
+//
+// ![A minibatch of 96 images on 7 devices. The color of the frame shows which device has the image.
+// The last two devices have one image fewer.](plots/03_split_batch.png "96 small images of clothes
+// in six rows, each framed in the color of one of seven devices and numbered. The colors follow one
+// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
+//
 // ## Divide once
 //
-// A minibatch of n rows is split over k devices, and device i gets $n_i$ of them. The loss of the
-// minibatch is the *mean* over all n rows. What should each device compute so that together they
-// get the same gradient as one device?
+// Device i gets a shard of $n_i$ of the n rows. The loss of the minibatch is the *mean* over all n
+// rows. What should each device compute so that together they get the same gradient as one device?
 //
 // Suppose three rows have the gradients 1, 2 and 6. Their mean is 3. Device 0 gets the first two
 // rows, and device 1 gets the last one:
@@ -65,14 +76,10 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //
 // behind/checks.c:print_errors
 //
-// The sum divided by n is right. On 7 devices an image in a shard of 14 has the weight
-// $1/14 \cdot 1/7 = 1/98$ in the average of averages, and an image in a shard of 13 has $1/91$.
-// Each should have $1/96$. A device without rows computes 0/0, which is not a number (nan).
-//
-// ![A minibatch of 96 images on 7 devices. The color of the frame shows which device has the image.
-// The last two devices have one image fewer.](plots/03_split_batch.png "96 small images of clothes
-// in six rows, each framed in the color of one of seven devices and numbered. The colors follow one
-// another: 14 images each for devices 0 to 4, 13 each for devices 5 and 6.")
+// With 3 rows, the fourth device has none. Its mean is 0/0, which is not a number (nan), and so is
+// the average. On 7 devices, an image in a shard of 14 has the weight $1/14 \cdot 1/7 = 1/98$ in the
+// average of averages, and an image in a shard of 13 has $1/91$. Each should have $1/96$. The sum
+// divided by n is right in all three rows.
 //
 // This mistake is easy to miss. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss
 // curve you would hardly notice an error of 0.3 %. But it keeps you from testing that k devices
@@ -81,54 +88,42 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // ## If you use DDP
 //
 // PyTorch's DDP does average averages. It adds up the gradients of all W processes and divides by
-// W. DDP's sampler makes all shards equal by repeating a few images until W divides the number of
-// images. So the average is correct, except that the repeated images count twice.
+// W. This is right if all processes have the same number of rows, and DDP's sampler sees to that: it
+// repeats a few images until W divides their number. (The repeated images count twice.)
 //
-// With your own sampler, shards may be unequal. Then let each process sum, and divide by the number
-// of rows in all processes:
+// In a language model, the rows are tokens, and their number differs. Suppose that process 0 has 900
+// tokens with a mean loss of 2, and process 1 has 100 tokens with a mean loss of 4. The mean over all
+// tokens is $(900 \cdot 2 + 100 \cdot 4) / 1000 = 2.2$. DDP trains as if it were $(2 + 4) / 2 = 3$.
+//
+// To get the right mean, let each process r compute the gradient $g_r$ of its sum, multiply it by W
+// and divide it by n, the number of rows in all processes. When DDP divides by W, this is left:
+//
+// $$\frac{1}{W} \left( \frac{W}{n}\, g_0 + \dots + \frac{W}{n}\, g_{W-1} \right) =
+// \frac{g_0 + \dots + g_{W-1}}{n}$$
 //
 //     n = torch.tensor(len(y), device=y.device)
 //     dist.all_reduce(n)  # the rows of all processes
 //     loss = F.cross_entropy(model(X), y, reduction="sum")
 //     (loss * dist.get_world_size() / n).backward()  # DDP divides by the world size
 //
-// In a language model, where the loss is a mean over tokens, n counts tokens.
-
 // ## Split the rows
-//
-// A minibatch is a tensor X with one row for each image, and a vector y with the labels. Each
-// device gets a run of consecutive rows of X and the same rows of y. These rows are its *shard*.
 //
 // split_batch.c:split_batch
 //
 // The first line ends the program if X and y do not have the same number of rows. Otherwise the
 // network would be trained with wrong labels for some images, and no later check would notice.
 //
-// Which rows does device i get? `equal_range()` decides:
+// Which rows does device i get?
 //
 // common/base/range.h:equal_range
 //
 // The book (*Dive into Deep Learning*, "Distributing Data") tries `split_batch` on a 4 x 5 matrix
 // and two devices:
-
-static void split_a_matrix(void) {
-    Device *devices[2];
-    Tensor *data = arange(4, 5), *labels = arange(4, 0), *split[2], *split_labels[2];
-    open_step(devices, 2);
-    split_batch(data, labels, devices, 2, split, split_labels);
-
-    tensor_print("input", data);
-    printf("load into %s\n", device_names(devices, 2));
-    tensor_print("output", split[0]);
-    tensor_print("      ", split[1]);
-    check_shards(data, labels, split, split_labels, 2);
-    tensor_free(data);
-    tensor_free(labels);
-}
-
+//
+// behind/checks.c:split_a_matrix
+//
 // 256 rows are easy to split. But an epoch's last minibatch has only the rows that are left, here
-// 96, because $60000 = 234 \times 256 + 96$. If k does not divide the number of rows, some shards
-// have one more row than others. With fewer rows than devices, some shards are empty:
+// 96, because $60000 = 234 \times 256 + 96$. With fewer rows than devices, some shards are empty:
 //
 // behind/checks.c:print_sizes
 //
@@ -139,6 +134,7 @@ static void split_a_matrix(void) {
 //
 // - Each device *sums* the gradients of its rows. You divide *once*, by the number of rows in the
 //   whole minibatch. Then shards may be unequal or even empty.
+// - DDP averages averages. If its processes have different numbers of rows, scale the loss.
 // - Each device gets a run of consecutive rows of X and the same rows of y.
 //
 // ## Questions

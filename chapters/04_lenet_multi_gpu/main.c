@@ -29,16 +29,6 @@ typedef struct Notebook {
 // step. (Step 1 is chapter 3's `split_batch`, and steps 3 and 4 together are chapter 2's
 // `allreduce`.)
 //
-// The host has to *launch* every kernel and every copy of a step, one after the other. If the step
-// is recorded as a *CUDA graph*, the host can launch all of it at once:
-//
-// ![A step of 256 images on two A100 GPUs, modelled. As a CUDA graph, the short kernels and the
-// exchange take less time.](plots/04_lenet_multi_gpu_step.png "Two timelines on one scale, each
-// with lanes for two devices: copies of the images, a few long and many short bars of forward and
-// backward, then the short copies and additions of the exchange with gaps between them, then the
-// update. The upper timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA
-// graph, 585.")
-//
 // ## A simple network
 //
 // The network is the book's LeNet: two convolutions, each with ReLU and average pooling, then two
@@ -120,14 +110,18 @@ static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
 // different order can change the last digits of the sum, and two devices add up a minibatch in two
 // halves.
 //
-// So the order of additions is part of the design. A CPU device adds up the images in pieces of 16.
-// Then it adds the pieces in a tree. It adds up the first half of them, then the second half, then
-// both results. Here each of the two devices computes one branch of this tree, and the exchange
-// adds the branches.
-//
 // main.c:ask_whether_equal
 //
 // main.c:train_on_one_and_on_two
+//
+// The order of additions is part of the design. A CPU device adds up the images in pieces of 16, and
+// then the pieces in a tree. The first of two devices computes the left half of this tree, the second
+// one the right half, and the exchange adds the two sums. For 64 images:
+//
+//     images      0-15    16-31      32-47    48-63
+//                   \      /            \      /
+//                  device 0   ---+---   device 1
+//                             the sum
 //
 // In the first epoch the loss stays at $2.303 = -\ln(1/10)$. The weights start near zero, so each
 // of the ten classes gets the probability 1/10. The gradients are products of such small weights,
@@ -175,51 +169,59 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
-// Two CPU devices share the cores that one device had, so expect about the same time. On GPUs,
-// three things keep training from getting faster.
+// Two CPU devices share the cores that one device had, so expect about the same time. We do not have
+// two GPUs, so the times of this section are modelled, for a DGX with eight A100 GPUs ([How true is
+// the clock?](../how_true.md)). They leave out the reading of images.
 //
-// *Reading images.* The first two rows are from the book's two editions. In 2026 its authors
-// measured again, on RTX 4090 cards [@d2lneu]:
+// One host *launches* the work of all GPUs, one kernel or copy after the other. Each GPU needs 51
+// launches in a step, however few images it has, and each one except the first needs 24 more, because
+// 8 gradients are copied, added and copied back. A launch takes 2.2 µs.
 //
-// | seconds per epoch                     | 1 GPU | 2 GPUs |
-// |---------------------------------------|------:|-------:|
-// | PyTorch, Chinese edition              |   2.7 |    3.6 |
-// | PyTorch, English edition              |   3.0 |    2.8 |
-// | PyTorch, 2026                         |  2.37 |   2.31 |
-// | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
+// main.c:ask_about_eight_gpus
 //
-// Even with the slowest step in the next table, the 235 steps of an epoch would take only about
-// half a second, so PyTorch spends most of an epoch reading. JAX's epochs are shorter, but the
-// second GPU makes them longer. A minibatch of 256 images does not fill one GPU, so half of it
-// takes more than half the time, and the exchange is added to that.
+// behind/modelled.c:print_launches
 //
-// *Launches.* One step of 256 images in float32, reading not included (`tests/bench`):
+// On two GPUs, a step takes a quarter less time than on one. From two GPUs to eight its time nearly
+// doubles, to 1.4 times the time on one. "Launches alone" is how long a step would take if only the
+// host's launches and events took time. On one GPU that is a ninth of the step, on eight nearly all.
+// <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
+// -->
+//
+// ## Three causes
+//
+// *Launches.* If a step is recorded as a *CUDA graph*, the host can launch all of it at once:
+//
+// ![A step of 256 images on two A100 GPUs, modelled. As a CUDA graph, the short kernels and the
+// exchange take less time.](plots/04_lenet_multi_gpu_step.png "Two timelines on one scale, each
+// with lanes for two devices: copies of the images, a few long and many short bars of forward and
+// backward, then the short copies and additions of the exchange with gaps between them, then the
+// update. The upper timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA
+// graph, 585.")
+//
+// One H100, which we did have, took these times for a step of 256 images in float32 (`tests/bench`):
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// In our program, the two columns differ only in launching, which takes a fifth of the step.
+// In our program, the two columns differ only in launching, which takes a fifth of the step. This is
+// the modelled step on the DGX again, as a CUDA graph:
 //
-// *The exchange.* It adds copies and additions, and the host has to launch these, too. We do not
-// have two GPUs, so from here on times are modelled for a DGX with eight A100 GPUs ([How true is
-// the clock?](../how_true.md)). One host launches the work of all GPUs. Each GPU needs 51 launches,
-// however few images it has, and each one except the first needs 24 more, because 8 gradients are
-// copied, added and copied back. A launch takes 2.2 µs. On one GPU, an epoch takes 0.228 s.
+// behind/modelled.c:print_shares
 //
-// main.c:ask_about_eight_gpus
+// *Small shards.* "The rest" is the step without the exchange: each device computes the gradients of
+// its shard and updates its parameters. Two devices have half the images each but need 59 % of the
+// time, and eight need 30 % instead of 12.5 %. A GPU is fast because it computes thousands of numbers
+// at once. LeNet's kernels for 32 images have too few, and the last ones, which add and update, do
+// not get shorter at all. The GPU is *underutilized*. Even if launches and the exchange took no time,
+// eight GPUs would be only 3.3 times as fast as one.
+// <!-- figure: 59 = run-04: rest_seconds[launches=graph, devices=2] / [devices=1] x100 -->
+// <!-- figure: 30 = run-04: rest_seconds[launches=graph, devices=8] / [devices=1] x100 -->
+// <!-- figure: 3.3 = run-04: rest_seconds[launches=graph, devices=1] / [devices=8] -->
 //
-// behind/modelled.c:print_modelled_epochs
-//
-// On two GPUs, an epoch takes a quarter less time than on one. From two GPUs to eight the time
-// nearly doubles, to 1.4 times the time on one. "Launches" counts a step's. "Launches alone" is how
-// long an epoch would take if only the host's launches and events took time. On one GPU that is a
-// ninth of the epoch, on eight nearly all. As a CUDA graph, eight GPUs take 0.148 s, more than half
-// of it for the exchange ("its exchange" is the part that gradients add to the graph's epoch).
-// <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
-// -->
-// <!-- figure: 0.148 = run-04: modelled_seconds_per_epoch[launches=graph, devices=8] -->
+// *The exchange* of eight small gradients takes longer with each device. On eight GPUs it is more
+// than half of the step.
 //
 // ![The modelled time of an epoch on 1 to 8 GPUs. The triangle marks the launches alone. Where it
 // is as high as the bar, the GPUs wait for the host.](plots/04_lenet_multi_gpu_modelled.png "Two
@@ -228,15 +230,40 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // are fastest and eight slowest, and the triangle climbs to the top of the bar. On the right the
 // bars get shorter up to four devices, and the part that is the exchange of gradients grows.")
 //
+// ## On real GPUs
+//
+// The first two rows are from the book's two editions. In 2026 its authors measured again, on RTX
+// 4090 cards [@d2lneu]. All these times include reading the images:
+//
+// | seconds per epoch                     | 1 GPU | 2 GPUs |
+// |---------------------------------------|------:|-------:|
+// | PyTorch, Chinese edition              |   2.7 |    3.6 |
+// | PyTorch, English edition              |   3.0 |    2.8 |
+// | PyTorch, 2026                         |  2.37 |   2.31 |
+// | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
+//
+// Even with PyTorch's 2.192 ms from above, the 235 steps of an epoch would take only half a second.
+// So PyTorch spends most of an epoch reading, and what a second GPU does hardly matters.
+//
+// JAX's epochs are short enough to compare with the model. With the second GPU they take 1.6 times as
+// long, where the model of a DGX says two thirds. But a DGX connects its GPUs by NVLink. The RTX 4090
+// cards have no direct connection, so gradients pass through the host's memory. For such cards
+// (`--machine rtx4090-pcie`), the model says 1.1 times as long, as a CUDA graph. Why JAX needs still
+// more, we do not know.
+// <!-- figure: 1.1 = run-04 --machine rtx4090-pcie: modelled_seconds_per_epoch[launches=graph,
+// devices=2] / [devices=1] -->
+//
 // ## More work for each device
 //
 // So far all devices share one minibatch of 256 images, and eight GPUs get 32 each. This is *strong
 // scaling*. In *weak scaling* the minibatch grows with the number of devices. A larger minibatch
-// only adds computation to a step. The launches and the bytes of the exchange stay the same. The
-// table's last two columns are for minibatches of 512 and 2,048 images, as a CUDA graph. With
-// 2,048, eight GPUs are 4.4 times as fast as one. In weak scaling, with 256 images on each GPU,
-// eight GPUs are 5.2 times as fast as one. But larger minibatches mean fewer updates. Exercises 1
-// and 2 ask what that does to the accuracy.
+// only adds computation to a step. The launches and the bytes of the exchange stay the same.
+//
+// behind/modelled.c:print_larger
+//
+// With minibatches of 2,048 images, eight GPUs are 4.4 times as fast as one. In weak scaling, with 256
+// images on each GPU, eight GPUs are 5.2 times as fast as one. But larger minibatches mean fewer
+// updates. Exercises 1 and 2 ask what that does to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /
@@ -248,8 +275,8 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //   its replica with the sum. Only gradients pass between devices.
 // - Apart from rounding, k devices compute the same updates as one. Only the time and the bytes
 //   moved differ.
-// - LeNet is so small that more devices soon cost more time, in launches and the exchange, than
-//   they save in computation.
+// - LeNet is so small that more GPUs soon cost more time, in launches and the exchange, than they
+//   save in computation. And a GPU with a small shard is underutilized.
 //
 // ## Questions
 //
@@ -283,7 +310,11 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     int batch_size = flags->batch_size < images ? flags->batch_size : images;
     ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
     model_larger_minibatches(&m, images, graph);
-    if (!flags->quick) print_modelled_epochs(&m);
+    if (!flags->quick) {
+        print_launches(&m);
+        print_shares(&m);
+        print_larger(&m);
+    }
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");

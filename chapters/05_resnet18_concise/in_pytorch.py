@@ -3,7 +3,8 @@
     python in_pytorch.py --devices 2             trains on one device, then on k
     torchrun --nproc-per-node 2 in_pytorch.py    compares a step of DDP with our step on k devices
 
-Both use GPUs if there are enough, else replicas on the CPU.
+They use GPUs if there are enough, else replicas on the CPU. (Chapter 8's in_pytorch.py is a complete training
+with DDP.)
 """
 import copy
 import os
@@ -118,6 +119,7 @@ def training_loop(nets, X, y, batch_size, lr):
 def compare_with_one(net, X, y, lr, k):
     """One network that takes the shards in turn makes the same update. One batch norm with all rows
     computes what synchronized ones do."""
+    net, X = copy.deepcopy(net).double(), X.double()  # batch norms magnify rounding errors
     one, *nets = place_on(net, ["cpu"] * (1 + k))
     shards = torch.arange(len(X)).tensor_split(k)
     for rows in shards:
@@ -128,8 +130,8 @@ def compare_with_one(net, X, y, lr, k):
         assert_close(list(replica.parameters()), list(one.parameters()))
     share_statistics(nets)
     assert_close(nets[-1][1].running_mean, 0.1 * net[0](X).mean((0, 2, 3)))
-    one, *norms = place_on(nn.BatchNorm2d(5), ["cpu"] * (1 + k))
-    X, weights = torch.randn(2, 3 * k + 1, 5, 4, 4, requires_grad=True)
+    one, *norms = place_on(nn.BatchNorm2d(5).double(), ["cpu"] * (1 + k))
+    X, weights = torch.randn(2, 3 * k + 1, 5, 4, 4, requires_grad=True, dtype=torch.double)
     Y, expected = torch.cat(sync_batch_norm(norms, X.tensor_split(k))), one(X)
     assert_close(Y, expected)
     assert_close(*(torch.autograd.grad((out * weights).sum(), X) for out in (Y, expected)))
@@ -137,14 +139,15 @@ def compare_with_one(net, X, y, lr, k):
 
 
 def compare_with_ddp(net, X, y, lr):
-    """DDP averages gradients of the ranks' mean losses, so shards have equal sizes. On GPUs, batch
-    norm is synchronized, and DDP's step is that of one device with the whole minibatch."""
+    """DDP averages the gradients of the ranks' mean losses, so shards have equal sizes. On a CPU, each
+    rank's batch norms use their own statistics, as our replicas' do. On GPUs they are synchronized, and
+    one device with the whole minibatch makes the same step."""
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpus else torch.device("cpu")
     dist.init_process_group("nccl" if gpus else "gloo")
     rank, k = dist.get_rank(), dist.get_world_size()
     own = slice(4 * rank, 4 * rank + 4)
-    net, X, y = net.double(), X[:4 * k].double(), y[:4 * k]  # batch norms magnify rounding errors
+    net, X, y = net.double(), X[:4 * k].double(), y[:4 * k]
     nets = place_on(net, [device] * (1 if gpus else k))
     train_step_as(nets, torch.arange(4 * k).tensor_split(len(nets)), X, y, lr)
     if gpus:
@@ -155,13 +158,13 @@ def compare_with_ddp(net, X, y, lr):
     optimizer.step()
     assert_close(net.state_dict(), nets[rank % len(nets)].state_dict(), rtol=1e-5, atol=1e-7)
     if rank == 0:
-        print(f"{k} ranks: after a step of DDP, parameters and statistics are as in one process")
+        print(f"{k} ranks: a step of DDP changes parameters and statistics as our step in one process does")
     dist.destroy_process_group()
 
 
 def main():
     parser = ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
-    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--devices", type=int, default=2, choices=range(1, 9), help="without torchrun")
     parser.add_argument("--batch-size", type=int, default=8, help="for each device")
     parser.add_argument("--lr", type=float, default=0.01, help="for each device")
     args = parser.parse_args()

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 in_pytorch.py --bucket-kib 64
 
-The ranks use GPUs if there are enough, else the CPU.
+The ranks use GPUs if there are enough, else the CPU. (Chapter 8's in_pytorch.py is a complete training with DDP.)
 """
 import copy
 import os
@@ -91,7 +91,8 @@ def divide_twice(net, X, y, rows):
 
 
 def sampler_indices(n, k, rank, mode, epoch=None):
-    """With an epoch, the order is that of `DistributedSampler` with seed 0."""
+    """With an epoch, the order is that of `DistributedSampler` with seed 0. If you train with "exact",
+    ranks may have unequal numbers of images. Then divide by all ranks' images, not by k (chapter 3)."""
     shuffled = torch.Generator().manual_seed(epoch or 0)
     order = range(n) if epoch is None else torch.randperm(n, generator=shuffled).tolist()
     count = n // k + (n % k > {"padded": 0, "dropped": k, "exact": rank}[mode])
@@ -137,8 +138,9 @@ def compare_with_ddp(net, X, y, bucket_bytes):
         for each, rows in (net, own), (theirs, own), (one, slice(None)):
             F.cross_entropy(each(X[rows]), y[rows]).backward()
         wait_for_sums(ddp)
-        for p, q, r in zip(params, theirs.parameters(), one.parameters()):
-            assert_close((p.grad, p.grad), (q.grad, r.grad), rtol=1e-5, atol=1e-7)
+        for (name, p), q, r in zip(net.named_parameters(), theirs.parameters(), one.parameters()):
+            for other, grad in ("DDP", q.grad), ("one process", r.grad):
+                assert_close(p.grad, grad, rtol=1e-5, atol=1e-7, msg=lambda text: f"{name}, {other}: {text}")
         optimizer.step()
     for _, flat, _, missing in ddp.started:
         print(f"exchange of {flat.nbytes:,} bytes: started when {missing} gradients were missing")
@@ -154,7 +156,7 @@ def compare_with_ddp(net, X, y, bucket_bytes):
 
 def main():
     parser = ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
-    parser.add_argument("--bucket-kib", type=int, default=64)
+    parser.add_argument("--bucket-kib", type=int, default=64, help="size of our buckets")
     parser.add_argument("--rows", type=int, default=64, help="of each rank")
     args = parser.parse_args()
     if "RANK" not in os.environ:

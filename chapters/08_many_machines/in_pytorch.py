@@ -2,7 +2,11 @@
 
     torchrun --nproc-per-node 2 in_pytorch.py --epochs 2 --parts 4
 
-Ranks use GPUs and NCCL if there are enough GPUs, else the CPU and gloo.
+On two machines, start it on both, with the name of the first one:
+
+    torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint one:29500 in_pytorch.py
+
+Ranks use GPUs and NCCL if this machine shows them a GPU each, else the CPU and gloo.
 """
 import argparse
 import contextlib
@@ -44,7 +48,7 @@ def find_the_others():
     if "RANK" not in os.environ:
         sys.exit("in_pytorch.py: error: no ranks\nhint: torchrun --nproc-per-node 2 in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    # Whoever waits longer fails, and its error names itself, not the one that hangs.
+    # A rank that waits longer than that ends with an error. (It does not know which rank hangs.)
     dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(seconds=60))
     return dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"])
 
@@ -75,7 +79,8 @@ def accumulate(net, X, y, parts):
 
 
 def loss_of_all(loss, step):
-    """The mean over the ranks. It is the same on all, so all of them stop if it is not a number."""
+    """The mean over the ranks. It is the same on all, so all of them stop if it is not a number.
+    `isfinite()` and `item()` wait for the GPU in each step."""
     dist.all_reduce(loss)
     if not loss.isfinite():
         sys.exit(f"in_pytorch.py: error: loss {loss} at step {step}\nhint: try a smaller --lr")
@@ -83,22 +88,36 @@ def loss_of_all(loss, step):
 
 
 def accuracy(net, test, device):
+    net.eval()  # LeNet needs neither this nor train(), but batch norm and dropout do
     right = torch.zeros((), device=device)
     with torch.no_grad():  # each rank has its own test images
         for X, y in zip(*(t[dist.get_rank()::dist.get_world_size()].split(500) for t in test)):
             right += (net(X.to(device)).argmax(1) == y.to(device)).sum()
     dist.all_reduce(right)
+    net.train()
     return right.item() / len(test[1])
+
+
+def check_step(net, loader, device, parts):
+    """All ranks with their parts compute the gradients of one device with the whole minibatch."""
+    X, y = next(iter(loader))
+    accumulate(net, X.to(device), y.to(device), parts)
+    whole = list(DistributedSampler(loader.dataset, 1, 0))[:len(X) * dist.get_world_size()]
+    X, y = loader.dataset[whole]
+    loss, params = F.cross_entropy(net.module(X.to(device)), y.to(device)), list(net.parameters())
+    torch.testing.assert_close([p.grad for p in params], list(torch.autograd.grad(loss, params)), rtol=1e-5,
+                               atol=1e-6, msg=lambda text: f"not the gradients of one device\n{text}")
 
 
 # C: train_on_ranks, rank_net_step
 def train_on_ranks(net, loader, test, device, args):
     W, step, optimizer = dist.get_world_size(), 0, torch.optim.SGD(net.parameters(), args.lr)
+    warm_up_steps = args.epochs * len(loader) * 5 // 90  # as in Goyal et al.: 5 epochs of 90
     for epoch in range(args.epochs):
         loader.sampler.set_epoch(epoch)  # else each epoch has the same order
         total = 0
         for X, y in loader:
-            optimizer.param_groups[0]["lr"] = rule_lr(args.lr, W, step, args.epochs * len(loader) * 5 // 90)
+            optimizer.param_groups[0]["lr"] = rule_lr(args.lr, W, step, warm_up_steps)
             optimizer.zero_grad()
             loss = accumulate(net, X.to(device), y.to(device), args.parts)
             optimizer.step()
@@ -114,7 +133,7 @@ def train_on_ranks(net, loader, test, device, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", type=int, default=64, help="images of each rank in a step")
-    parser.add_argument("--parts", type=int, default=4, help="of these images, one after another")
+    parser.add_argument("--parts", type=int, default=4, help="in how many parts, one after another")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--lr", type=float, default=0.05, help="of one rank")
     parser.add_argument("--train-size", type=int, default=20000)
@@ -122,12 +141,15 @@ def main():
     args = parser.parse_args()
     rank, W, local_rank = find_the_others()
     device = open_device(local_rank)
-    torch.manual_seed(0)
+    torch.manual_seed(rank)  # so that, for example, dropout differs
     data = TensorDataset(*(t[:args.train_size] for t in fashion_mnist("train")))
+    # Without drop_last, the last minibatch is smaller, and its images weigh more.
     loader = DataLoader(data, args.batch_size, sampler=DistributedSampler(data), drop_last=True)
     net = DDP(lenet().to(device))  # all ranks start with rank 0's parameters
+    check_step(net, loader, device, args.parts)
     if rank == 0:
-        print(f"{W} ranks, {args.batch_size} images on each in {args.parts} parts, learning rate {args.lr * W:g}")
+        print(f"{W} ranks, rank 0 on {device}, {args.batch_size} images on each in {args.parts} parts, "
+              f"learning rate {args.lr} x {W}")
     train_on_ranks(net, loader, fashion_mnist("t10k"), device, args)
     dist.destroy_process_group()
 

@@ -1,6 +1,6 @@
 """Chapter 8 in PyTorch: what DDP does for in_pytorch.py, in messages between two ranks.
 
-    torchrun --nproc-per-node 2 star_in_pytorch.py
+    torchrun --nproc-per-node 4 star_in_pytorch.py
 
 Ranks use GPUs and NCCL if there are enough GPUs, else the CPU and gloo.
 """
@@ -63,7 +63,7 @@ def hierarchical_all_reduce(x, inside, across):
 def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     if "RANK" not in os.environ:
-        sys.exit("star_in_pytorch.py: error: no ranks\nhint: torchrun --nproc-per-node 2 star_in_pytorch.py")
+        sys.exit("star_in_pytorch.py: error: no ranks\nhint: torchrun --nproc-per-node 4 star_in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpus else torch.device("cpu")
     if gpus:
@@ -72,14 +72,14 @@ def main():
     rank, W = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(rank)
     x = torch.randn(129068, device=device)
-    star, hosts, expected = x.clone(), x.clone(), x.clone()
+    star, inside_first, expected = x.clone(), x.clone(), x.clone()
     dist.all_reduce(expected)
     all_reduce_star(star)
-    on_hosts = torch.arange(W).view(-1, 2 if W % 2 == 0 else W)  # as if this host were many
-    inside, across = ([dist.new_group(ranks) for ranks in each.tolist()] for each in (on_hosts, on_hosts.T))
-    host, place = divmod(rank, on_hosts.shape[1])
-    hierarchical_all_reduce(hosts, inside[host], across[place])
-    torch.testing.assert_close((star, hosts), (expected, expected), rtol=1e-5, atol=1e-5)
+    per_host = 2 if W % 2 == 0 else W  # as if each two ranks had a host of their own
+    inside = [dist.new_group(range(r, r + per_host)) for r in range(0, W, per_host)]
+    across = [dist.new_group(range(r, W, per_host)) for r in range(per_host)]
+    hierarchical_all_reduce(inside_first, inside[rank // per_host], across[rank % per_host])
+    torch.testing.assert_close((star, inside_first), (expected, expected), rtol=1e-5, atol=1e-5)
 
     net = nn.Sequential(nn.Conv2d(1, 20, 3), nn.BatchNorm2d(20), nn.Flatten(), nn.Linear(13520, 10)).to(device)
     net[1].running_mean.fill_(rank)

@@ -51,7 +51,6 @@ def reduce_gradients(unit, grads):
 def finish_reducing(unit):
     unit.reduced.wait()
     unit.own.grad /= dist.get_world_size()
-    unit.full_grad = None
 
 
 # C: unshard, gather_updated
@@ -74,20 +73,25 @@ def zero1_step(units, X, y, optimizer):
     gather_unit(unit).wait()
 
 
+def finish_and_free(unit):
+    finish_reducing(unit)
+    unit.full_grad = None
+
+
 def zero2_step(units, X, y, optimizer):
     """In `forward_unit()`, `detach()` cuts the graph, so a backward pass ends where its unit
     begins."""
     for unit in units:
         X = forward_unit(unit, X)
     grad, = torch.autograd.grad(F.cross_entropy(X, y), X)
-    reducing = []
+    after = None
     for unit in reversed(units):
         grads, grad = backward_unit(unit, grad)
-        for after in reducing:
-            finish_reducing(after)  # reduced during the backward pass of this unit
+        if after:
+            finish_and_free(after)  # reduced during the backward pass of this unit
         reduce_gradients(unit, grads)
-        reducing = [unit]
-    finish_reducing(units[0])
+        after = unit
+    finish_and_free(units[0])
     optimizer.step()
     for unit in units:
         gather_unit(unit).wait()
@@ -102,7 +106,7 @@ def shard(net):
     mesh = init_device_mesh(next(net.parameters()).device.type, (dist.get_world_size(),))
     for unit in net:
         fully_shard(unit, mesh=mesh)
-    return fully_shard(net, mesh=mesh)  # the remaining parameters are one more unit
+    return fully_shard(net, mesh=mesh)  # parameters outside of these units, if there are any
 
 
 def train(name, net, batches):
@@ -113,8 +117,8 @@ def train(name, net, batches):
         optimizer = torch.optim.Adam([unit.own for unit in units], **adam)
         for X, y in batches:
             (zero1_step if name == "ZeRO-1" else zero2_step)(units, X, y, optimizer)
-        # With ZeRO-1, all gradients are there until the update.
-        return net, optimizer, [unit.full if name == "ZeRO-1" else unit.own.grad for unit in units]
+        kept = [unit.own.grad if unit.full_grad is None else unit.full_grad for unit in units]
+        return net, optimizer, kept
     if name != "one rank":
         net = shard(net) if name == "ZeRO-3 (fully_shard)" else DDP(net)
     if name == "ZeroRedundancyOptimizer":
@@ -154,7 +158,7 @@ def main():
         return f"{sum(t.nbytes for t in mine) / 1e6:11.2f}"
     if rank == 0:
         print(f"{k} ranks, MB             parameters  gradients    moments       sent (formula)")
-    for name, halves in [("one rank", 0), ("DDP", 2), ("ZeroRedundancyOptimizer", 3), ("ZeRO-1", 2),
+    for name, transfers in [("one rank", 0), ("DDP", 2), ("ZeroRedundancyOptimizer", 3), ("ZeRO-1", 2),
                          ("ZeRO-2", 2), ("ZeRO-3 (fully_shard)", 3)]:
         batches = zip(X, y) if name == "one rank" else shards
         trained, optimizer, grads = train(name, copy.deepcopy(net).to(device), batches)
@@ -164,7 +168,7 @@ def main():
         expected = whole if name == "one rank" else expected
         torch.testing.assert_close(whole, expected, rtol=1e-5, atol=1e-6)
         if rank == 0:
-            sent = halves * (k - 1) / k * P / 1e6
+            sent = transfers * (k - 1) / k * P / 1e6
             print(f"{name:23}{mb(params)}{mb(grads)}{mb(moments)}{sent:11.2f}")
     if rank == 0:
         print("after 5 steps of Adam: the same parameters as on one rank with all images")

@@ -8,9 +8,6 @@
 
 // ---- checks.c: was it split as it should be? -----------------------------------------------------
 
-// 0, 1, 2, ... in the given shape, on the host. With cols 0 it is a vector.
-Tensor *arange(int rows, int cols);
-
 // Checks that each row is there once, in order, and that X and y are split alike. Waits.
 void check_shards(const Tensor *X, const Tensor *y, Tensor *const X_shards[],
                   Tensor *const y_shards[], int k);
@@ -19,6 +16,9 @@ void check_shards(const Tensor *X, const Tensor *y, Tensor *const X_shards[],
 // have values) and adds a row: n, k, their sizes.
 Table table_of_sizes(void);
 void print_sizes(Table *t, int n, int k);
+
+// Splits d2l's 4 x 5 matrix over two devices and prints the shards.
+void split_a_matrix(void);
 
 // The table of errors. print_errors() compares two gradients from k devices with the gradient from
 // one, and adds a row: n, k, both errors. The first must be right, the second exactly if k divides

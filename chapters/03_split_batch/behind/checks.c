@@ -4,7 +4,7 @@
 #include "common/book.h"
 #include "../split_batch.h"
 
-Tensor *arange(int rows, int cols) {
+static Tensor *arange(int rows, int cols) {
     Tensor *t = cols ? tensor_new(host(), rows, cols) : tensor_new(host(), rows);
     for (size_t i = 0; i < numel(t); i++) t->data[i] = (float)i;
     return t;
@@ -57,6 +57,21 @@ void print_sizes(Table *t, int n, int k) {
     add_sizes(t, n, k, X_shards);
     tensor_free(X);
     tensor_free(y);
+}
+
+void split_a_matrix(void) {
+    Device *devices[2];
+    Tensor *data = arange(4, 5), *labels = arange(4, 0), *split[2], *split_labels[2];
+    open_step(devices, 2);
+    split_batch(data, labels, devices, 2, split, split_labels);
+
+    tensor_print("input", data);
+    printf("load into %s\n", device_names(devices, 2));
+    tensor_print("output", split[0]);
+    tensor_print("      ", split[1]);
+    check_shards(data, labels, split, split_labels, 2);
+    tensor_free(data);
+    tensor_free(labels);
 }
 
 Table table_of_errors(void) {

@@ -2,8 +2,8 @@
 // the picture of what was learned.
 //
 // After a training run, call complete_result(), and to compare two, print_comparison() and
-// print_bytes(). For the times of epochs, call model_epochs(), then print_modelled_epochs() and
-// write_modelled_epochs().
+// print_bytes(). For the times of epochs, call model_epochs(), then print_launches(),
+// print_shares(), print_larger() and write_modelled_epochs().
 #ifndef CHAPTER_04_BEHIND_H
 #define CHAPTER_04_BEHIND_H
 
@@ -85,9 +85,14 @@ void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph);
 void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
                      const char *graph);
 
-// A row for each number of devices, in the table and, for each way, in the CSV at this path. There,
-// rows of larger minibatches follow, called "graph of 512".
-void print_modelled_epochs(const ModelledEpochs *m);
+// Three tables, with a row for each number of devices. The first two are about one step. In the
+// second one, "the rest" is a step without the exchange, also in percent of one device's.
+void print_launches(const ModelledEpochs *m);
+void print_shares(const ModelledEpochs *m);
+void print_larger(const ModelledEpochs *m);
+
+// A row for each way and number of devices, in the CSV at this path. Rows of larger minibatches
+// follow, called "graph of 512".
 void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 
 // --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched

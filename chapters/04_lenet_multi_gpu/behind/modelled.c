@@ -163,19 +163,42 @@ void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_
     choose_graph(graph);
 }
 
-// ## The table
+// ## The tables
 
-void print_modelled_epochs(const ModelledEpochs *m) {
-    printf("\nModelled seconds per epoch on %s: %d steps of %d images\n", m->machine->name,
-           m->batches, m->batch_size);
-    Table t =
-        TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("one by one", 3),
-              DIGITS("launches alone", 3), DIGITS("as a CUDA graph", 3), DIGITS("its exchange", 3),
-              DIGITS("%d images", 3, .count = m->num_larger, .of = m->larger_size));
+void print_launches(const ModelledEpochs *m) {
+    printf("\nA step of %d images on %s, launched one by one, modelled\n", m->batch_size,
+           m->machine->name);
+    Table t = TABLE(NULL, WHOLE("devices"), WHOLE("launches"), DIGITS("a step", 3, .unit = "ms"),
+                    DIGITS("launches alone", 3, .unit = "ms"));
     for (int c = 0; c < m->num_counts; c++) {
-        const EpochParts *one_by_one = &m->epoch[ONE_BY_ONE][c], *graph = &m->epoch[AS_GRAPH][c];
-        table_numbers(&t, m->counts[c], m->launches[c], one_by_one->seconds, one_by_one->hosts,
-                      graph->seconds, graph->exchange);
+        const EpochParts *epoch = &m->epoch[ONE_BY_ONE][c];
+        table_numbers(&t, m->counts[c], m->launches[c], epoch->seconds / m->batches,
+                      epoch->hosts / m->batches);
+    }
+}
+
+void print_shares(const ModelledEpochs *m) {
+    const EpochParts *epochs = m->epoch[AS_GRAPH];
+    printf("\nThe same step as a CUDA graph\n");
+    Table t = TABLE(NULL, WHOLE("devices"), DIGITS("a step", 3, .unit = "ms"),
+                    DIGITS("its exchange", 3, .unit = "ms"), DIGITS("the rest", 3, .unit = "ms"),
+                    DIGITS("the rest", 3, .unit = "%"), DIGITS("1/k", 3, .unit = "%"));
+    for (int c = 0; c < m->num_counts; c++) {
+        double rest = epochs[c].seconds - epochs[c].exchange;
+        table_numbers(&t, m->counts[c], epochs[c].seconds / m->batches,
+                      epochs[c].exchange / m->batches, rest / m->batches,
+                      rest / epochs[0].seconds, 1.0 / m->counts[c]);
+    }
+}
+
+void print_larger(const ModelledEpochs *m) {
+    if (m->num_larger == 0) return;
+    printf("\nSeconds per epoch as a CUDA graph\n");
+    Table t = TABLE(NULL, WHOLE("devices"),
+                    DIGITS("minibatches of %d", 3, .count = 1, .of = &m->batch_size),
+                    DIGITS("of %d", 3, .count = m->num_larger, .of = m->larger_size));
+    for (int c = 0; c < m->num_counts; c++) {
+        table_numbers(&t, m->counts[c], m->epoch[AS_GRAPH][c].seconds);
         for (int i = 0; i < m->num_larger; i++) table_numbers(&t, m->larger[i][c]);
     }
 }
@@ -184,16 +207,16 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
     static const char *const names[NUM_WAYS] = {"program", "graph"};
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "machine,launches,devices,modelled_seconds_per_epoch,exchange_seconds,"
-                        "launching_seconds\n");
+                        "launching_seconds,rest_seconds\n");
     for (int way = 0; way < NUM_WAYS; way++)
         for (int c = 0; c < m->num_counts; c++) {
             const EpochParts *e = &m->epoch[way][c];
-            fprintf(csv.stream, "%s,%s,%d,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
-                    m->counts[c], e->seconds, e->exchange, e->hosts);
+            fprintf(csv.stream, "%s,%s,%d,%.9g,%.9g,%.9g,%.9g\n", m->machine->name, names[way],
+                    m->counts[c], e->seconds, e->exchange, e->hosts, e->seconds - e->exchange);
         }
     for (int i = 0; i < m->num_larger; i++)
         for (int c = 0; c < m->num_counts; c++)
-            fprintf(csv.stream, "%s,graph of %d,%d,%.9g,,\n", m->machine->name, m->larger_size[i],
+            fprintf(csv.stream, "%s,graph of %d,%d,%.9g,,,\n", m->machine->name, m->larger_size[i],
                     m->counts[c], m->larger[i][c]);
     output_close(&csv);
 }
