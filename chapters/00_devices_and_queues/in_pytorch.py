@@ -1,4 +1,4 @@
-"""Chapter 0 in PyTorch: a GPU's work is enqueued; events, copies and the graph of backward().
+"""Chapter 0 in PyTorch: a GPU's work is enqueued; events, and copies beside work.
 
     python in_pytorch.py
 
@@ -75,17 +75,24 @@ def copy_and_count(original, to):
     assert torch.equal(copy.cpu(), original.cpu())
 
 
-def take_two_steps(x, W):
-    """PyTorch has no `begin_step()`. It reuses a tensor's memory only when nothing refers to the tensor, so `h` stays
-    valid as long as you keep it."""
-    for step in 1, 2:
-        h = torch.relu(x @ W)
-        loss = h.sum()
-        loss.backward()
-        print(f"step {step}: loss {loss.item():g}, gradient of W {W.grad.tolist()}")
-        with torch.no_grad():
-            W -= 0.1 * W.grad
-            W.grad = None
+def copy_afterwards(x, on_host):
+    products = []
+    for _ in on_host:
+        products.append(x @ (products or [x])[-1])
+    for host, Y in zip(on_host, products):
+        host.copy_(Y, non_blocking=True)
+
+
+def copy_meanwhile(x, on_host):
+    """`record_stream()` keeps the memory of `Y` until the copy is done. If the host's memory were not pinned, a copy would
+    block the host."""
+    Y, second = x, torch.cuda.Stream(x.device)
+    for host in on_host:
+        Y = x @ Y
+        second.wait_stream(torch.cuda.current_stream(x.device))
+        with torch.cuda.stream(second):
+            host.copy_(Y, non_blocking=True)
+        Y.record_stream(second)
 
 
 def main():
@@ -94,18 +101,21 @@ def main():
     side = parser.parse_args().side
     devices = [torch.device("cuda", i) for i in range(torch.cuda.device_count())] or [torch.device("cpu")]
     X = [torch.full((side, side), 1 / side, device=device) for device in devices]
-    ways = {"device 0 alone": lambda: run(X[0]), "all, side by side": lambda: side_by_side(X)}
+    on_host = [torch.empty(side, side, pin_memory=torch.cuda.is_available()) for _ in range(PRODUCTS)]
+    ways = {"device 0 alone": lambda: run(X[0]), "all, side by side": lambda: side_by_side(X),
+            "device 0, then copies": lambda: copy_afterwards(X[0], on_host)}
     if torch.cuda.is_available():
         ask_too_early(X[0])
         ways["all, one after the other"] = lambda: one_after_the_other(X)
+        ways["device 0, copies meanwhile"] = lambda: copy_meanwhile(X[0], on_host)
     for name, way in ways.items():
         enqueued, done = time_by(now, way)
         print(f"{PRODUCTS} products on {name}: enqueued after {1000 * enqueued:.2f} ms, done after {1000 * done:.2f} ms")
+    assert all(torch.allclose(Y, X[0].cpu()) for Y in on_host), "copied before the product was there"
     product = run(X[0])
     copy_and_count(product, devices[-1])
     copy_and_count(product, torch.device("cpu"))
     copy_and_count(product.sum(), torch.device("cpu"))
-    take_two_steps(torch.tensor([[1., 2.]]), torch.tensor([[1., -1.], [1., -1.]], requires_grad=True))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 #include "common/book.h"
 #include "behind/behind.h"
 
-enum { SIDE = 1024, PRODUCTS = 4 };
+enum { SIDE = 1024 };
 
 // ## Host, devices, queues
 //
@@ -29,64 +29,12 @@ enum { SIDE = 1024, PRODUCTS = 4 };
 // wait for another, we use an **event**, a point in a queue. It is reached when all work before it
 // is done, and another queue can be told to wait for it.
 
-// ## Enqueuing is not computing
+// ## Side by side, or one after the other
 //
-// `mm()` launches a product of two matrices and returns a tensor that has no values yet. It does
-// not wait for the product. The book's `run()` launches several products, one after the other:
+// `mm()` launches a product of two matrices. The book's `run()` launches several products, one after
+// the other:
 //
 // main.c:run
-//
-// If you read `Y` on the next line, you read it too early, because the products have hardly begun.
-// The next function does not read `Y`. It asks at once whether an event enqueued after the products
-// has been reached. It asks again after `synchronize()`, which makes the host wait until the
-// device's queues are empty. (Every number in the 1024 x 1024 matrix is 1/1024, so each product is
-// the same matrix again. Its numbers add up to 1024.)
-//
-// main.c:ask_too_early
-//
-// Functions that return values to the host (`tensor_read()`, `tensor_print()`, `item()`) wait
-// automatically. They are convenient, but the host enqueues nothing while it waits.
-
-static Tensor *run(Tensor *x) {
-    Tensor *Y = x;
-    for (int i = 0; i < PRODUCTS; i++) Y = mm(x, Y);
-    return Y;
-}
-
-static void ask_too_early(Device *device, Tensor *x) {
-    begin_step(device);
-    Tensor *Y = run(x);
-    Event end = device_record(device);
-    bool at_once = event_reached(end);
-    synchronize(device);
-    bool after = event_reached(end);
-
-    printf("%d products on %s, and an event behind them\n", PRODUCTS, device_name(device));
-    printf("  reached, asked at once:             %s\n", at_once ? "yes" : "no");
-    printf("  reached, asked after synchronize(): %s\n", after ? "yes" : "no");
-    say_checked(after, "after waiting, the work is done");
-    say_checked(item(sum(Y)) == SIDE, "and the numbers add up to 1024");
-}
-
-// ## How to time it
-//
-// If you read a clock, launch a kernel and read the clock again, you have measured only how fast
-// the host can enqueue. To time the work itself, wait before each reading:
-//
-// time_by.c:time_by
-//
-// We have two clocks. One *measures* the time on this computer. CPU devices share its cores, so two
-// of them are no faster than one. No two runs give the same times. The other clock is *modelled*. A
-// simulation follows everything that the program enqueues, and computes when each kernel, copy and
-// launch would finish on a machine that you need not own. Its times are the same in every run. The
-// machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs (`--machine` chooses another).
-//
-// behind/times.c:show_both_times
-//
-// Once the host has enqueued the products, it can do other work that does not need the result. From
-// here on, all times on this page are modelled.
-//
-// ## Side by side, or one after the other
 //
 // Now every device gets four products. Here no device waits for another:
 //
@@ -99,6 +47,11 @@ static void ask_too_early(Device *device, Tensor *x) {
 // Both functions launch the same kernels. Calling `synchronize()` after each `run()` would also
 // make the devices take turns, but then the host would wait, too. Devices also take turns if each
 // one needs the previous one's result.
+//
+// The times are *modelled*. A simulation follows everything that the program enqueues, and computes
+// when each kernel, copy and launch would finish on a machine that you need not own ([How true is the
+// clock?](../how_true.md)). The machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs
+// (`--machine` chooses another).
 //
 // main.c:ask_how_long
 //
@@ -116,6 +69,12 @@ static Prediction ask_how_long(void) {
         "Every device is a separate GPU and gets four products, as device 0 did alone. No device "
         "waits for another. How long does it take until all devices are done, as a multiple of "
         "the time of device 0 alone?");
+}
+
+static Tensor *run(Tensor *x) {
+    Tensor *Y = x;
+    for (int i = 0; i < PRODUCTS; i++) Y = mm(x, Y);
+    return Y;
 }
 
 static void on_device_0(Job *job) { run(job->X[0]); }
@@ -143,17 +102,70 @@ static bool is_in_order(Job *job) {
 }
 
 static void compare_ways(Job *job) {
+    const char *all = job->k == 2 ? "both" : "all";
+    char *side = xprintf("%s devices, side by side", all);
+    char *after = xprintf("%s devices, one after the other", all);
     const Way ways[] = {{"device 0 alone", on_device_0},
-                        {"all, side by side", side_by_side},
-                        {"all, one after the other", one_after_the_other}};
+                        {side, side_by_side},
+                        {after, one_after_the_other}};
     Prediction expected = ask_how_long();
-    double times = show_ways(book_timeline(".png"), ways, 3, job);
+    double times = show_ways(book_timeline(".png"), "Four products on each device", ways, 3, job);
     predict_compare(expected, times, "times");
     CHECK(is_in_order(job), "when the last device is done, those that it waited for are, too");
     book_result("side by side, %d times the work took %.2f times as long (%s)", job->k, times,
                 modelled_machine() ? "modelled" : "measured");
+    free(side);
+    free(after);
 }
 
+// ## Enqueuing is not computing
+//
+// `mm()` returns a tensor that has no values yet. It does not wait for the product. If you call
+// `run()` and read `Y` on the next line, you read it too early, because the products have hardly
+// begun. The next function does not read `Y`. It asks at once whether an event enqueued after the products
+// has been reached. It asks again after `synchronize()`, which makes the host wait until the
+// device's queues are empty. (Every number in the 1024 x 1024 matrix is 1/1024, so each product is
+// the same matrix again. Its numbers add up to 1024.)
+//
+// main.c:ask_too_early
+//
+// Functions that return values to the host (`tensor_read()`, `tensor_print()`, `item()`) wait
+// automatically. They are convenient, but the host enqueues nothing while it waits.
+//
+// (The memory of results comes from the device's **arena**. `begin_step()` frees all of it, and the
+// next results use it again. If you need gradients, each operation is also recorded on the device's
+// **tape**, and `backward()` goes through the tape in reverse; see chapter 4.)
+
+static void ask_too_early(Device *device, Tensor *x) {
+    begin_step(device);
+    Tensor *Y = run(x);
+    Event end = device_record(device);
+    bool at_once = event_reached(end);
+    synchronize(device);
+    bool after = event_reached(end);
+
+    printf("\n%d products on %s, and an event behind them\n", PRODUCTS, device_name(device));
+    printf("  reached, asked at once:             %s\n", at_once ? "yes" : "no");
+    printf("  reached, asked after synchronize(): %s\n", after ? "yes" : "no");
+    say_checked(after, "after waiting, the work is done");
+    say_checked(item(sum(Y)) == SIDE, "and the numbers add up to 1024");
+}
+
+// ## How to time it
+//
+// If you read a clock, launch a kernel and read the clock again, you have measured only how fast
+// the host can enqueue. To time the work itself, wait before each reading:
+//
+// time_by.c:time_by
+//
+// We have two clocks. One *measures* the time on this computer. CPU devices share its cores, so two
+// of them are no faster than one. No two runs give the same times. The other clock is *modelled*, and
+// its times are the same in every run.
+//
+// behind/times.c:show_both_times
+//
+// Once the host has enqueued the products, it can do other work that does not need the result.
+//
 // ## A copy counts
 //
 // A device computes only on data in its own memory. `tensor_copy()` copies between two
@@ -188,43 +200,59 @@ static void copy_three_times(Job *job) {
     copy_and_count(&t, host(), their_sum);
 }
 
-// ## Tape and arena
+// ## Copy while you compute
 //
-// If you need gradients, each operation is recorded on the **tape** of its device. (PyTorch's
-// counterpart is the *autograd graph*.) `backward()` goes through the tape in reverse. For each
-// operation, it launches the kernels that compute its gradient.
+// Every device has a second queue, for communication. What is enqueued between `communicate_begin()`
+// and `communicate_end()` goes there, so a copy does not hold up the products behind it. Suppose that
+// the host needs the result of every product. You can copy them when all products are done:
 //
-// The results of operations need the same amount of memory in each training step. This memory comes
-// from the device's **arena**. `begin_step()` discards the tape and all results, and the next
-// results reuse their memory. So a step allocates nothing, and a result is valid until the next
-// `begin_step()` of its device. Tensors made by `tensor_new()`, such as parameters, live until
-// `tensor_free()`.
+// main.c:copy_afterwards
 //
-// main.c:take_two_steps
+// Or you copy each result while the next product is computed. The second queue waits for an event
+// after the product, so it does not copy too early:
 //
-// (Each result begins at a multiple of 256 bytes, so five small ones take 1,280.)
+// main.c:copy_meanwhile
+//
+// main.c:compare_copies
+//
+// ![Device 0's two queues, modelled. Three of the four copies take no extra time, because the next
+// product is computed meanwhile.](plots/00_devices_and_queues_copies.png "Two timelines on one scale.
+// Above, four products in one lane, followed by four copies in the same lane. Below, four products
+// in one lane, and in a second lane below it four copies, each of which begins when a product
+// ends.")
+//
+// From chapter 6 on, gradients travel in this queue while others are still being computed.
 
-static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
-    const float *h_before = NULL;
-    for (int step = 1; step <= 2; step++) {
-        begin_step(device);
-        Tensor *h = relu(mm(x, W)), *loss = sum(h);
-        backward(loss);
-        printf("step %d: loss %g, %zu bytes of the arena%s\n", step, (double)item(loss),
-               arena_used_bytes(device), h->data == h_before ? ", h in the same place" : "");
-        tensor_print("  gradient of W", W->grad);
-        sgd(&W, 1, 0.1f, 1); // W -= 0.1 times the gradient, which then is zero again
-        h_before = h->data;
+static void copy_afterwards(Job *job) {
+    Tensor *Y[PRODUCTS];
+    for (int i = 0; i < PRODUCTS; i++) Y[i] = mm(job->X[0], i ? Y[i - 1] : job->X[0]);
+    for (int i = 0; i < PRODUCTS; i++) tensor_copy(job->on_host[i], Y[i]);
+}
+
+static void copy_meanwhile(Job *job) {
+    Device *device = job->devices[0];
+    Tensor *Y = job->X[0];
+    for (int i = 0; i < PRODUCTS; i++) {
+        Y = mm(job->X[0], Y);
+        queue_wait(comm_queue(device), device_record(device));
+        communicate_begin();
+        tensor_copy(job->on_host[i], Y);
+        communicate_end();
     }
+}
+
+static void compare_copies(Job *job) {
+    const Way ways[] = {{"copies after the products", copy_afterwards},
+                        {"copies meanwhile", copy_meanwhile}};
+    show_ways(book_timeline("_copies.png"), "Four products on device 0, copied to the host", ways, 2,
+              job);
 }
 
 // ## Which GPUs?
 //
 // `CUDA_VISIBLE_DEVICES` in the environment lists the GPUs that a program can see. With
-// `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. TensorFlow
-// reserves nearly all the memory of every GPU that it can see, unless you tell it otherwise. With k
-// devices, a program in this book uses the first k GPUs that it can see, and only the memory that
-// it needs.
+// `CUDA_VISIBLE_DEVICES=2,0`, device 0 is the machine's GPU 2 and device 1 is its GPU 0. With
+// k devices, a program in this book uses the first k GPUs that it can see.
 
 // ## Summary
 //
@@ -233,7 +261,7 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 // - An event makes one queue wait for another. A result is not ready until its event has been
 //   reached. But unnecessary waits leave devices idle that could work side by side.
 // - The ledger counts the bytes that cross between devices. Even a short copy takes time.
-// - The tape records operations for `backward()`. The arena gives each step the same memory.
+// - A device can copy in a second queue while it computes in the first.
 //
 // ## Questions
 //
@@ -246,7 +274,8 @@ static void take_two_steps(Device *device, Tensor *x, Tensor *W) {
 //    millionth of the bytes. Is its copy a million times faster?
 // 4. Run the program with `--devices 8`. On the modelled machine each device is a separate GPU, but
 //    "side by side" takes a little longer than device 0 alone. Why?
-// 5. After step 2, may the program still print the `h` of step 1? What would it print?
+// 5. In `copy_meanwhile()`, what could go wrong without the line with `queue_wait()`? And how long
+//    would both functions take if a product took a tenth of the time of a copy?
 
 // ## The program
 
@@ -257,17 +286,7 @@ static void open_the_devices(Job *job, int k) {
         job->X[i] = tensor_new(job->devices[i], SIDE, SIDE);
         tensor_fill(job->X[i], 1.0f / SIDE);
     }
-}
-
-static void show_tape_and_arena(Device *device) {
-    Tensor *x = tensor_new(device, 1, 2), *W = tensor_new(device, 2, 2);
-    putchar('\n');
-    tensor_write(x, (float[]){1, 2});
-    tensor_write(W, (float[]){1, -1, 1, -1});
-    attach_grad(W); // as requires_grad_() in PyTorch: the tape is kept for it
-    take_two_steps(device, x, W);
-    tensor_free(x);
-    tensor_free(W);
+    for (int i = 0; i < PRODUCTS; i++) job->on_host[i] = tensor_new(host(), SIDE, SIDE);
 }
 
 int main(int argc, char *argv[]) {
@@ -279,20 +298,20 @@ int main(int argc, char *argv[]) {
                    "devices", defaults);
     bool has_values = flags.backend != BACKEND_MODEL;
     book_needs_devices(flags.devices);
-    book_outputs(".png .svg");
+    book_outputs(".png .svg _copies.png _copies.svg");
 
     Job job;
     open_the_devices(&job, flags.devices);
     trace_label("compute"); // in a --timeline: the products are part of no training
-    if (has_values)
-        ask_too_early(job.devices[0], job.X[0]);
-    else
+    if (!has_values)
         puts("The devices compute nothing and have no values: there are modelled times and bytes.");
-    show_both_times(on_device_0, &job);
     compare_ways(&job);
+    if (has_values) ask_too_early(job.devices[0], job.X[0]);
+    show_both_times(on_device_0, &job);
     copy_three_times(&job);
+    compare_copies(&job);
     trace_label("");
-    if (has_values) show_tape_and_arena(job.devices[0]);
     for (int i = 0; i < job.k; i++) tensor_free(job.X[i]);
+    for (int i = 0; i < PRODUCTS; i++) tensor_free(job.on_host[i]);
     return book_end();
 }

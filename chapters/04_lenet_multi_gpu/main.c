@@ -41,6 +41,12 @@ typedef struct Notebook {
 //
 // lenet.c:fully_connected
 //
+// Each operation is recorded on the *tape* of its device, and `backward()` goes through the tape in
+// reverse. For each operation, it launches the kernels that compute its gradient. The results are in
+// the device's *arena*. `begin_step()` empties the tape and the arena, so each step uses the same
+// memory again, and a result is valid until the next `begin_step()` of its device. Parameters, made
+// by `tensor_new()`, live until `tensor_free()`.
+//
 // ## Training
 //
 // `train()` copies the parameters to all devices. Training itself is two nested loops, as in d2l.

@@ -243,8 +243,8 @@
 // An allreduce needs all ranks, so all must take the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
 // *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
-// may then have one more image than others. The update is still right, because we divide once, by
-// the total number of rows.
+// may then have one more image than others. In our C code the update is still right, because we
+// divide once, by the total number of rows. (For DDP, scale the loss as in chapter 3.)
 //
 // behind/traffic_and_memory.c:print_samplers
 //

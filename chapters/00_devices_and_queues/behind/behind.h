@@ -15,9 +15,9 @@ typedef struct Way {
     Enqueue *enqueue;
 } Way;
 
-// Runs each of the n ways once, prints a table of their times, and draws them. Returns how many
-// times as long as the first way the second one took.
-double show_ways(const char *path, const Way ways[], int n, Job *job);
+// Runs each of the n ways once, prints a table of their times with this title, and draws them.
+// Returns how many times as long as the first way the second one took.
+double show_ways(const char *path, const char *title, const Way ways[], int n, Job *job);
 
 // The table of copies. add_copy() adds a row: from where to where, bytes, and the time of a copy
 // alone.

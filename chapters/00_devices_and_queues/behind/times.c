@@ -11,7 +11,7 @@ static char *kind_of_time(void) {
 }
 
 static Table table_of_times(void) {
-    return TABLE(NULL, WORDS("milliseconds until", 26), FIXED("enqueued", 3), FIXED("done", 3));
+    return TABLE(NULL, WORDS("milliseconds until", 33), FIXED("enqueued", 3), FIXED("done", 3));
 }
 
 static void add_times(Table *t, const char *label, Times times) {
@@ -32,13 +32,15 @@ void show_both_times(Enqueue *enqueue, Job *job) {
 
 // ---- in several ways ---------------------------------------------------------------------------
 
-// Each product has its own label, so that one sees where it ends.
+// Each product and each copy has its own label, so that one sees where it ends.
 static void label_products(TraceSpan spans[], int count) {
-    static const char *const labels[] = {"compute mm 1", "compute mm 2", "compute mm 3",
-                                         "compute mm 4"};
-    for (int i = 0, product = 0; i < count; i++) {
-        product = i > 0 && spans[i].device == spans[i - 1].device ? product + 1 : 0;
-        spans[i].label = labels[product % 4];
+    static const char *const products[PRODUCTS] = {"compute mm 1", "compute mm 2", "compute mm 3",
+                                                   "compute mm 4"};
+    static const char *const copies[PRODUCTS] = {"copy 1", "copy 2", "copy 3", "copy 4"};
+    int product = 0, copy = 0;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && spans[i].device != spans[i - 1].device) product = copy = 0;
+        spans[i].label = spans[i].from ? copies[copy++ % PRODUCTS] : products[product++ % PRODUCTS];
     }
 }
 
@@ -58,14 +60,14 @@ static Timeline run_way(const Way *way, Job *job, Times *times) {
     return t;
 }
 
-double show_ways(const char *path, const Way ways[], int n, Job *job) {
+double show_ways(const char *path, const char *title, const Way ways[], int n, Job *job) {
     enum { MOST = 4 };
     Timeline timelines[MOST];
     Times times[MOST];
     Table t = table_of_times();
     CHECK(n <= MOST, "room for the timelines");
     char *kind = kind_of_time();
-    printf("\nProducts on one device and on all, %s\n", kind);
+    printf("\n%s, %s\n", title, kind);
     for (int i = 0; i < n; i++) {
         timelines[i] = run_way(&ways[i], job, &times[i]);
         add_times(&t, ways[i].name, times[i]);
