@@ -12,37 +12,30 @@
 //     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// In each step, device i passes on part (i + `first`) mod k, and `first` changes from step to step.
-// If all devices worked in lockstep, a step of the first half would look like this:
+// If all devices worked in lockstep, this would be the whole method, with part numbers modulo k:
 //
-//     for (int i = 0; i < k; i++) {
-//         int left = (i + k - 1) % k, part = (left + first) % k;
-//         data[i][part] += data[left][part];
-//     }
+//     for (int step = 0; step < k - 1; step++) // reduce-scatter
+//         for (int i = 0; i < k; i++)
+//             data[i + 1][i - step] += data[i][i - step];
+//     for (int step = 0; step < k - 1; step++) // all-gather
+//         for (int i = 0; i < k; i++)
+//             data[i + 1][i + 1 - step] = data[i][i + 1 - step];
 //
-// On three devices:
-//
-// | step | `first` | device 0 passes | 1 passes | 2 passes | what arrives |
-// |-----:|--------:|-----------------|----------|----------|--------------|
-// |    1 |       3 | part 0          | part 1   | part 2   | is added     |
-// |    2 |       2 | part 2          | part 0   | part 1   | is added     |
-// |    3 |       4 | part 1          | part 2   | part 0   | is stored    |
-// |    4 |       3 | part 0          | part 1   | part 2   | is stored    |
-//
-// But each device's queue runs at its own pace. In step 2, device 2 must not copy ab0 before device
-// 1 has computed it. An *event* marks a point in a queue, and `device_copy_after()` waits for it
-// (chapter 0). `pass_to_the_right()` inserts these waits. In the first half a part arrives in
-// `received` and is added from there. In the second half it is stored directly, and `received` is
-// NULL.
+// So in each step, device i passes on part i + `first`, where `first` is 0, -1, .. in the first half
+// and 1, 0, .. in the second one. But each device's queue runs at its own pace. In step 2, device 2
+// must not copy ab0 before device 1 has computed it. An *event* marks a point in a queue, and
+// `device_copy_after()` waits for it (chapter 0). `pass_to_the_right()` adds these waits. In the first
+// half a part arrives in `received` and is added from there. In the second half it is stored directly,
+// and `received` is NULL.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
-    // Mark where each queue is before this step's transfers.
+    // Events: where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];
     record_all(data, k, ready);
     // Let each device fetch its left neighbour's part.
     for (int i = 0; i < k; i++) {
         int left = (i + k - 1) % k;
         Device *device = data[i]->device;
-        Range part = equal_range(numel(data[0]), k, (left + first) % k);
+        Range part = equal_range(numel(data[0]), k, (left + first + k) % k);
         float *mine = part_data(data[i], part), *arrived = received ? received[i]->data : mine;
         device_copy_after(ready[left], device, arrived, part_data(data[left], part),
                           part.count * sizeof(float));
@@ -60,9 +53,9 @@ void allreduce_ring(Tensor *const data[], int k) {
 
     // Reduce-scatter: each device passes on the part that it added to in the step before. At the
     // end, device i has the whole sum of part i+1.
-    for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k - step, received);
+    for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, -step, received);
     // All-gather: each device passes on that sum, then the one that arrived in the step before.
-    for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, k + 1 - step, NULL);
+    for (int step = 0; step < k - 1; step++) pass_to_the_right(data, k, 1 - step, NULL);
 
     // Wait for the right neighbour's last read: what comes next may overwrite the vector.
     record_all(data, k, done);

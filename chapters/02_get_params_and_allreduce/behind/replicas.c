@@ -44,3 +44,23 @@ void check_sum_of_1_and_2(Tensor *const data[2]) {
     free(what);
     free(sums);
 }
+
+void show_sharing(void) {
+    Tensor *data[2] = {tensor_new(cpu_device(0), 1, 2)};
+    Tensor same_memory = *data[0];
+    same_memory.device = cpu_device(1); // what a get_params that skips the copy would return
+    data[1] = &same_memory;
+    tensor_fill(data[0], 1);
+    synchronize(cpu_device(0));
+    tensor_fill(data[1], 2);
+    synchronize(cpu_device(1));
+    const char *mistake = allreduce_mistake(data, 2);
+    allreduce_star(data, 2); // bypasses the check
+    tensor_print("one buffer: 1 + 2 is", data[0]);
+    float *sums = tensor_values(data[0]);
+    char *what = xprintf("allreduce() refuses them: \"%s\"", mistake ? mistake : "");
+    say_checked(mistake && sums[0] == 4, what);
+    free(what);
+    free(sums);
+    tensor_free(data[0]);
+}
