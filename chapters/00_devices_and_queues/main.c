@@ -31,8 +31,8 @@ enum { SIDE = 1024 };
 
 // ## Side by side, or one after the other
 //
-// `mm()` launches a product of two matrices. The book's `run()` launches several products, one after
-// the other:
+// `mm()` launches a product of two matrices. The book's `run()` launches several products, one
+// after the other:
 //
 // main.c:run
 //
@@ -49,8 +49,8 @@ enum { SIDE = 1024 };
 // one needs the previous one's result.
 //
 // The times are *modelled*. A simulation follows everything that the program enqueues, and computes
-// when each kernel, copy and launch would finish on a machine that you need not own ([How true is the
-// clock?](../how_true.md)). The machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs
+// when each kernel, copy and launch would finish on a machine that you need not own ([How true is
+// the clock?](../how_true.md)). The machine here is `dgx-a100`, an NVIDIA DGX A100 with eight GPUs
 // (`--machine` chooses another).
 //
 // main.c:ask_how_long
@@ -105,9 +105,8 @@ static void compare_ways(Job *job) {
     const char *all = job->k == 2 ? "both" : "all";
     char *side = xprintf("%s devices, side by side", all);
     char *after = xprintf("%s devices, one after the other", all);
-    const Way ways[] = {{"device 0 alone", on_device_0},
-                        {side, side_by_side},
-                        {after, one_after_the_other}};
+    const Way ways[] = {
+        {"device 0 alone", on_device_0}, {side, side_by_side}, {after, one_after_the_other}};
     Prediction expected = ask_how_long();
     double times = show_ways(book_timeline(".png"), "Four products on each device", ways, 3, job);
     predict_compare(expected, times, "times");
@@ -122,10 +121,10 @@ static void compare_ways(Job *job) {
 //
 // `mm()` returns a tensor that has no values yet. It does not wait for the product. If you call
 // `run()` and read `Y` on the next line, you read it too early, because the products have hardly
-// begun. The next function does not read `Y`. It asks at once whether an event enqueued after the products
-// has been reached. It asks again after `synchronize()`, which makes the host wait until the
-// device's queues are empty. (Every number in the 1024 x 1024 matrix is 1/1024, so each product is
-// the same matrix again. Its numbers add up to 1024.)
+// begun. The next function does not read `Y`. It asks at once whether an event enqueued after the
+// products has been reached. It asks again after `synchronize()`, which makes the host wait until
+// the device's queues are empty. (Every number in the 1024 x 1024 matrix is 1/1024, so each product
+// is the same matrix again. Its numbers add up to 1024.)
 //
 // main.c:ask_too_early
 //
@@ -159,8 +158,8 @@ static void ask_too_early(Device *device, Tensor *x) {
 // time_by.c:time_by
 //
 // We have two clocks. One *measures* the time on this computer. CPU devices share its cores, so two
-// of them are no faster than one. No two runs give the same times. The other clock is *modelled*, and
-// its times are the same in every run.
+// of them are no faster than one. No two runs give the same times. The other clock is *modelled*,
+// and its times are the same in every run.
 //
 // behind/times.c:show_both_times
 //
@@ -202,9 +201,10 @@ static void copy_three_times(Job *job) {
 
 // ## Copy while you compute
 //
-// Every device has a second queue, for communication. What is enqueued between `communicate_begin()`
-// and `communicate_end()` goes there, so a copy does not hold up the products behind it. Suppose that
-// the host needs the result of every product. You can copy them when all products are done:
+// Every device has a second queue, for communication. What is enqueued between
+// `communicate_begin()` and `communicate_end()` goes there, so a copy does not hold up the products
+// behind it. Suppose that the host needs the result of every product. You can copy them when all
+// products are done:
 //
 // main.c:copy_afterwards
 //
@@ -216,10 +216,10 @@ static void copy_three_times(Job *job) {
 // main.c:compare_copies
 //
 // ![Device 0's two queues, modelled. Three of the four copies take no extra time, because the next
-// product is computed meanwhile.](plots/00_devices_and_queues_copies.png "Two timelines on one scale.
-// Above, four products in one lane, followed by four copies in the same lane. Below, four products
-// in one lane, and in a second lane below it four copies, each of which begins when a product
-// ends.")
+// product is computed meanwhile.](plots/00_devices_and_queues_copies.png "Two timelines on one
+// scale. Above, four products in one lane, followed by four copies in the same lane. Below, four
+// products in one lane, and in a second lane below it four copies, each of which begins when a
+// product ends.")
 //
 // From chapter 6 on, gradients travel in this queue while others are still being computed.
 
@@ -244,8 +244,8 @@ static void copy_meanwhile(Job *job) {
 static void compare_copies(Job *job) {
     const Way ways[] = {{"copies after the products", copy_afterwards},
                         {"copies meanwhile", copy_meanwhile}};
-    show_ways(book_timeline("_copies.png"), "Four products on device 0, copied to the host", ways, 2,
-              job);
+    show_ways(book_timeline("_copies.png"), "Four products on device 0, copied to the host", ways,
+              2, job);
 }
 
 // ## Which GPUs?

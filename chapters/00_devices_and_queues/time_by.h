@@ -9,8 +9,8 @@ enum { PRODUCTS = 4 };
 typedef struct Job {
     int k;
     Device *devices[MAX_DEVICES];
-    Tensor *X[MAX_DEVICES];  // on each device a matrix of SIDE x SIDE, filled with 1 / SIDE
-    Event done[MAX_DEVICES]; // the end of each device's products
+    Tensor *X[MAX_DEVICES];    // on each device a matrix of SIDE x SIDE, filled with 1 / SIDE
+    Event done[MAX_DEVICES];   // the end of each device's products
     Tensor *on_host[PRODUCTS]; // where device 0's products can be copied to
 } Job;
 

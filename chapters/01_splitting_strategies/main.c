@@ -87,12 +87,26 @@
 // computed it. (In 2012, AlexNet was split over two GPUs, because one had too little memory. They
 // exchanged channels like this in some layers.)
 //
+// Two layers can also share one exchange. If the weights of the second layer are cut along its
+// *inputs*, each device needs only the channels that it has computed itself. Its outputs are then
+// only shares, and an allreduce adds them up:
+//
+// ```
+//           device 0                      device 1
+//
+// conv1     computes channels 0-9         computes channels 10-19         cut along outputs
+// conv2     reads 0-9: shares of 0-49     reads 10-19: shares of 0-49     cut along inputs
+//           <------------------ allreduce --------------------->
+// ```
+//
+// Transformers are split in such pairs. The program does not do this (exercise 2 below does).
+//
 // ## The same step
 //
 // All three must produce the same loss as one device, the same gradients, and the same loss after
 // one update. The program stops if a difference is larger than rounding can explain. (A different
-// order of addition changes the last digits. With k = 1, a pipeline still adds up four
-// microbatches.)
+// order of addition changes the last digits. Across data, two devices keep the order of one, and
+// chapter 4 says how. With k = 1, a pipeline still adds up four microbatches.)
 //
 // behind/same_step.c:compare_steps_with_one_device
 //
@@ -119,15 +133,20 @@
 //
 // The idle time of eight equal layers is close to the formula. But their step takes half as long
 // with 8 microbatches as with 1, not a third, because small microbatches are computed less
-// efficiently. AlexNet's four stages are not equal, so its devices are idle for much longer. To see
-// that more microbatches do not always help, set the figure below to 4 and to 8.
+// efficiently. AlexNet's four stages are not equal, so its devices are idle for much longer.
 //
-// ![Eight equal layers on four devices, with 1, 2 and 8 microbatches. The pipeline fills at the
+// More microbatches do not always help. With 8 of them, AlexNet's devices are less idle than with
+// 4, but its step takes longer. Device 3 has fully connected layers. For each microbatch it reads
+// all their weights from its memory, which takes as long for 16 images as for 32.
+//
+// ![Four pipelines on four devices, with the number of each microbatch. A pipeline fills at the
 // left, turns back in the middle and drains at the right.](plots/01_splitting_strategies_bubble.png
-// "Three timelines with a lane for each of four devices. The bars form stairs down to device 3
-// while going forward, and stairs up again while going backward. With one microbatch only one
-// device works at a time; with eight the stairs are short and the step takes less than half the
-// time.")
+// "Four timelines with a lane for each of four devices: eight equal layers with 1 and with 8
+// microbatches, AlexNet with 4 and with 8. The bars form stairs down to device 3 while going
+// forward, and stairs up again while going backward. With one microbatch only one device works at a
+// time; with eight the stairs are short and the step takes half the time. AlexNet's bars differ in
+// length, and those of devices 1 and 3 are the longest. With 8 microbatches the step takes longer
+// than with 4.")
 //
 // ## What each way costs
 //
@@ -143,9 +162,9 @@
 // The next table shows all three strategies on four devices, with a minibatch of 256 images, in MB
 // ($10^6$ bytes). Parameters and activations are the most that one device holds, with the gradients
 // that exist at the same time. Then come the bytes moved in total, the most that enter or leave one
-// device ("busiest link"), and the largest share of the work. A *sync* is a point at which devices
-// wait for others' results. Each allreduce, all-gather and reduce-scatter is one, and so is each
-// transfer in a pipeline (3 boundaries, 4 microbatches, 2 directions).
+// device ("busiest link"), and the largest share of the work on one device ("work"). A *sync* is a
+// point at which devices wait for others' results. Each allreduce, all-gather and reduce-scatter is
+// one, and so is each transfer in a pipeline (3 boundaries, 4 microbatches, 2 directions).
 //
 // main.c:ask_about_activations
 //
@@ -156,7 +175,9 @@
 // - *Across data* leaves a quarter of the activations on each device, moves the fewest bytes, and
 //   divides the work evenly. But each device holds all parameters.
 // - *Across layers* cannot divide a single layer. The device with the first convolution keeps most
-//   of the activations, and the device with the second has 90 % of the work.
+//   of the activations, and the device with the second has 90 % of the work. (The first one has 77
+//   % of what is kept, but 61 % of the memory of one device. That device also holds gradients of
+//   the whole minibatch, while a pipeline goes backward with one microbatch at a time.)
 // - *Within layers* divides parameters and work by four. But all devices hold the gathered
 //   activations, and more than eight times as many bytes move as across data (17 times with twice
 //   the images).
@@ -189,6 +210,11 @@
 // leaving devices idle. Splitting ResNet-18 across or within its layers does not even save memory,
 // because its activations are not divided evenly.
 //
+// On real machines, within layers pays for networks that are too large for one device. In 2019, a
+// language model with 8.3 billion parameters was split within its layers over eight V100 GPUs. Each
+// of them computed 77 % of what one GPU computes alone with a smaller model. With 64 such groups of
+// eight, split across data, it was 74 % [@shoeybi2019].
+//
 // The next figure shows up to 128 devices, on machines with fast and slow links. With many devices,
 // our allreduce is a poor choice. It is a *star*, in which device 0 receives all other gradients
 // one after the other. So a second curve shows the *ring* of chapter 2. In each of $2 (k-1)$
@@ -196,25 +222,21 @@
 // sends less than twice the size of the gradients, for any k.
 //
 // ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
-// the star, the time across data rises as soon as there are more devices than in one host. With the
-// ring, it follows the dashed line for ResNet-18 and becomes flat for AlexNet, whose gradients are
-// larger.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
-// A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
-// horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
-// with a star falls with the dashed line until a host is full, then rises steeply. With a ring it
-// keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at
-// 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
+// the star, the time across data rises in the end on every machine. With the ring, it keeps falling
+// for ResNet-18, more slowly than the dashed line. For AlexNet, whose gradients are larger, it
+// stops falling.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18
+// below; DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to
+// 128 on the horizontal axis, modelled seconds per step on the vertical one, both logarithmic.
+// Across data with a star falls with the dashed line until a host is full, then rises steeply. With
+// a ring it keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly
+// and ends at 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
 //
-// These are the fastest steps on the two machines with slow links, each with its number of devices
-// k:
-//
-// behind/larger_networks.c:many_devices
-//
-// With the star, a pipeline of AlexNet is faster than splitting the data on both machines. With the
-// ring, this is still true on laptops, while on P100s the two are about equally fast. AlexNet's
-// gradients take up 244 MB, so each device sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s.
-// More devices do not help. Across layers, only 419 MB move in total, over seven boundaries.
-// ResNet-18 has 47 MB of gradients, and splitting its data with the ring is fastest everywhere.
+// A pipeline of AlexNet is faster than splitting the data where links are slow: on laptops even if
+// the data is split with the ring, on P100s only if it is split with the star. AlexNet's gradients
+// take up 244 MB, so in a ring each device sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s,
+// the laptops' Ethernet. More devices do not help. Across layers, only 419 MB move in total, over
+// seven boundaries. ResNet-18 has 47 MB of gradients, and splitting its data with the ring is
+// fastest everywhere.
 //
 // ## Which one?
 //

@@ -21,12 +21,12 @@
 //         for (int i = 0; i < k; i++)
 //             data[i + 1][i + 1 - step] = data[i][i + 1 - step];
 //
-// So in each step, device i passes on part i + `first`, where `first` is 0, -1, .. in the first half
-// and 1, 0, .. in the second one. But each device's queue runs at its own pace. In step 2, device 2
-// must not copy ab0 before device 1 has computed it. An *event* marks a point in a queue, and
-// `device_copy_after()` waits for it (chapter 0). `pass_to_the_right()` adds these waits. In the first
-// half a part arrives in `received` and is added from there. In the second half it is stored directly,
-// and `received` is NULL.
+// So in each step, device i passes on part i + `first`, where `first` is 0, -1, .. in the first
+// half and 1, 0, .. in the second one. But each device's queue runs at its own pace. In step 2,
+// device 2 must not copy ab0 before device 1 has computed it. An *event* marks a point in a queue,
+// and `device_copy_after()` waits for it (chapter 0). `pass_to_the_right()` adds these waits. In
+// the first half a part arrives in `received` and is added from there. In the second half it is
+// stored directly, and `received` is NULL.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Events: where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

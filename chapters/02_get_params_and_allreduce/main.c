@@ -99,8 +99,9 @@ static Prediction ask_what_quarters_take(void) {
 // it. So the devices together send at least $2 (k-1) N$ bytes, and the busiest sends at least $1/k$
 // of that [@patarasuk2009].
 //
-// Two transfers are separate *steps* if one has to wait for the other, for its data or its link. The
-// star and the sharded method take $2 (k-1)$ steps, because a link carries one part after the other.
+// Two transfers are separate *steps* if one has to wait for the other, for its data or its link.
+// The star and the sharded method take $2 (k-1)$ steps, because a link carries one part after the
+// other.
 //
 // Writing this method is the book's exercise 3 (`make exercise-04-3`), so its code is not on this
 // page.
@@ -133,8 +134,9 @@ static Prediction ask_what_quarters_take(void) {
 // send at the same time, done at 15 ms. Tree: whole vectors, at most two at the same time, done at
 // 40 ms.")
 //
-// In general, three things take time: the *bytes* that the busiest device's link has to carry; the *steps*; and
-// the *starts*, because the CPU launches every copy and every addition, one after the other.
+// In general, three things take time: the *bytes* that the busiest device's link has to carry; the
+// *steps*; and the *starts*, because the CPU launches every copy and every addition, one after the
+// other.
 //
 // |         | steps                          | the busiest device sends       | another device sends  | starts       |
 // |---------|--------------------------------|--------------------------------|-----------------------|--------------|
@@ -156,22 +158,23 @@ static Prediction ask_what_quarters_take(void) {
 // same time, so the ring needs about a quarter of the star's time. At 1 KiB, the bytes cost almost
 // nothing and the starts matter most: 36 x 2.2 µs is most of the ring's time.
 //
-// "Star in pieces" is what `--allreduce star` runs. It sends the same bytes as the star and computes
-// bit-identical sums. Its copies wait for events, whereas `tensor_copy()` makes both devices wait
-// for each other. So it is faster even for short vectors. Vectors of more than 4 MiB are sent in
-// pieces, so that the other devices fetch the sum of one piece while device 0 adds up the next.
+// "Star in pieces" is what `--allreduce star` runs. It sends the same bytes as the star and
+// computes bit-identical sums. Its copies wait for events, whereas `tensor_copy()` makes both
+// devices wait for each other. So it is faster even for short vectors. Vectors of more than 4 MiB
+// are sent in pieces, so that the other devices fetch the sum of one piece while device 0 adds up
+// the next.
 //
 // From which N is a ring faster than this star? The ring has $3 k (k-1) - 3 (k-1) = 3 (k-1)^2$ more
-// starts, of s seconds each. In exchange, its transfers are so short that they hide behind the starts,
-// while the star's hub receives and then sends $2 (k-1) N$ bytes, one vector after the other. If a link
-// carries B bytes per second, both are equal when
+// starts, of s seconds each. In exchange, its transfers are so short that they hide behind the
+// starts, while the star's hub receives and then sends $2 (k-1) N$ bytes, one vector after the
+// other. If a link carries B bytes per second, both are equal when
 //
 // $$3 (k-1)^2 s = \frac{2 (k-1) N}{B}, \quad \text{so} \quad N = 1.5\, (k-1)\, s\, B.$$
 //
-// On 4 devices of this machine, $1.5 \cdot 3 \cdot 2.2\,\text{µs} \cdot 274\,\text{GB/s}$ is 2.7 MB.
-// The model also counts the star's additions, and there the two are equal at about 2 MiB. LeNet's
-// gradients (column N) are smaller, so the book's star is the default. (The tree would be slightly
-// faster.)
+// On 4 devices of this machine, 1.5 x 3 x 2.2 µs x 274 GB/s is 2.7
+// MB. The model also counts the star's additions, and there the two are equal at about 2 MiB.
+// LeNet's gradients (column N) are smaller, so the book's star is the default. (The tree would be
+// slightly faster.)
 //
 // ![Modelled times on hosts with eight A100 GPUs. Beyond 8 devices, the network between hosts is
 // used. For a short vector (middle), only the tree has both few steps and few starts. For a long
@@ -195,8 +198,8 @@ static Prediction ask_what_quarters_take(void) {
 //
 // The first row was measured on CPU devices. They have no links, so it says how fast two cores copy
 // and add. The last row is calculated with the formulas of NCCL, NVIDIA's library. Measured with
-// nccl-tests on eight A100 GPUs, NCCL had a bus bandwidth of 172 GB/s for 64 MiB and of 229 GB/s for
-// 1 GiB [@bekman2024].
+// nccl-tests on eight A100 GPUs, NCCL had a bus bandwidth of 172 GB/s for 64 MiB and of 229 GB/s
+// for 1 GiB [@bekman2024].
 //
 // ## Two silent mistakes
 //

@@ -7,10 +7,10 @@
 
 // ## Shards
 //
-// A minibatch is a tensor X with one row for each image, and a vector y with the labels. To train on
-// k devices, cut X into k runs of consecutive rows, and y in the same way. Each run of rows, with
-// its labels, is a *shard*. If k does not divide the number of rows, the first shards have one row
-// more than the others. For 7 devices, 96 rows become five shards of 14 rows and two of 13:
+// A minibatch is a tensor X with one row for each image, and a vector y with the labels. To train
+// on k devices, cut X into k runs of consecutive rows, and y in the same way. Each run of rows,
+// with its labels, is a *shard*. If k does not divide the number of rows, the first shards have one
+// row more than the others. For 7 devices, 96 rows become five shards of 14 rows and two of 13:
 //
 // ![A minibatch of 96 images on 7 devices. The color of the frame shows which device has the image.
 // The last two devices have one image fewer.](plots/03_split_batch.png "96 small images of clothes
@@ -77,9 +77,9 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // behind/checks.c:print_errors
 //
 // With 3 rows, the fourth device has none. Its mean is 0/0, which is not a number (nan), and so is
-// the average. On 7 devices, an image in a shard of 14 has the weight $1/14 \cdot 1/7 = 1/98$ in the
-// average of averages, and an image in a shard of 13 has $1/91$. Each should have $1/96$. The sum
-// divided by n is right in all three rows.
+// the average. On 7 devices, an image in a shard of 14 has the weight $1/14 \cdot 1/7 = 1/98$ in
+// the average of averages, and an image in a shard of 13 has $1/91$. Each should have $1/96$. The
+// sum divided by n is right in all three rows.
 //
 // This mistake is easy to miss. With 256 rows on 2, 4 or 8 devices you never see it, and in a loss
 // curve you would hardly notice an error of 0.3 %. But it keeps you from testing that k devices
@@ -88,12 +88,13 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // ## If you use DDP
 //
 // PyTorch's DDP does average averages. It adds up the gradients of all W processes and divides by
-// W. This is right if all processes have the same number of rows, and DDP's sampler sees to that: it
-// repeats a few images until W divides their number. (The repeated images count twice.)
+// W. This is right if all processes have the same number of rows, and DDP's sampler sees to that:
+// it repeats a few images until W divides their number. (The repeated images count twice.)
 //
-// In a language model, the rows are tokens, and their number differs. Suppose that process 0 has 900
-// tokens with a mean loss of 2, and process 1 has 100 tokens with a mean loss of 4. The mean over all
-// tokens is $(900 \cdot 2 + 100 \cdot 4) / 1000 = 2.2$. DDP trains as if it were $(2 + 4) / 2 = 3$.
+// In a language model, the rows are tokens, and their number differs. Suppose that process 0 has
+// 900 tokens with a mean loss of 2, and process 1 has 100 tokens with a mean loss of 4. The mean
+// over all tokens is $(900 \cdot 2 + 100 \cdot 4) / 1000 = 2.2$. DDP trains as if it were $(2 + 4)
+// / 2 = 3$.
 //
 // To get the right mean, let each process r compute the gradient $g_r$ of its sum, multiply it by W
 // and divide it by n, the number of rows in all processes. When DDP divides by W, this is left:

@@ -42,10 +42,10 @@ typedef struct Notebook {
 // lenet.c:fully_connected
 //
 // Each operation is recorded on the *tape* of its device, and `backward()` goes through the tape in
-// reverse. For each operation, it launches the kernels that compute its gradient. The results are in
-// the device's *arena*. `begin_step()` empties the tape and the arena, so each step uses the same
-// memory again, and a result is valid until the next `begin_step()` of its device. Parameters, made
-// by `tensor_new()`, live until `tensor_free()`.
+// reverse. For each operation, it launches the kernels that compute its gradient. The results are
+// in the device's *arena*. `begin_step()` empties the tape and the arena, so each step uses the
+// same memory again, and a result is valid until the next `begin_step()` of its device. Parameters,
+// made by `tensor_new()`, live until `tensor_free()`.
 //
 // ## Training
 //
@@ -120,9 +120,9 @@ static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
 //
 // main.c:train_on_one_and_on_two
 //
-// The order of additions is part of the design. A CPU device adds up the images in pieces of 16, and
-// then the pieces in a tree. The first of two devices computes the left half of this tree, the second
-// one the right half, and the exchange adds the two sums. For 64 images:
+// The order of additions is part of the design. A CPU device adds up the images in pieces of 16,
+// and then the pieces in a tree. The first of two devices computes the left half of this tree, the
+// second one the right half, and the exchange adds the two sums. For 64 images:
 //
 //     images      0-15    16-31      32-47    48-63
 //                   \      /            \      /
@@ -175,13 +175,13 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
-// Two CPU devices share the cores that one device had, so expect about the same time. We do not have
-// two GPUs, so the times of this section are modelled, for a DGX with eight A100 GPUs ([How true is
-// the clock?](../how_true.md)). They leave out the reading of images.
+// Two CPU devices share the cores that one device had, so expect about the same time. We do not
+// have two GPUs, so the times of this section are modelled, for a DGX with eight A100 GPUs ([How
+// true is the clock?](../how_true.md)). They leave out the reading of images.
 //
 // One host *launches* the work of all GPUs, one kernel or copy after the other. Each GPU needs 51
-// launches in a step, however few images it has, and each one except the first needs 24 more, because
-// 8 gradients are copied, added and copied back. A launch takes 2.2 µs.
+// launches in a step, however few images it has, and each one except the first needs 24 more,
+// because 8 gradients are copied, added and copied back. A launch takes 2.2 µs.
 //
 // main.c:ask_about_eight_gpus
 //
@@ -189,7 +189,8 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //
 // On two GPUs, a step takes a quarter less time than on one. From two GPUs to eight its time nearly
 // doubles, to 1.4 times the time on one. "Launches alone" is how long a step would take if only the
-// host's launches and events took time. On one GPU that is a ninth of the step, on eight nearly all.
+// host's launches and events took time. On one GPU that is a ninth of the step, on eight nearly
+// all.
 // <!-- figure: 1.4 = run-04: modelled_seconds_per_epoch[launches=program, devices=8] / [devices=1]
 // -->
 //
@@ -204,24 +205,25 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // update. The upper timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA
 // graph, 585.")
 //
-// One H100, which we did have, took these times for a step of 256 images in float32 (`tests/bench`):
+// One H100, which we did have, took these times for a step of 256 images in float32
+// (`tests/bench`):
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// In our program, the two columns differ only in launching, which takes a fifth of the step. This is
-// the modelled step on the DGX again, as a CUDA graph:
+// In our program, the two columns differ only in launching, which takes a fifth of the step. This
+// is the modelled step on the DGX again, as a CUDA graph:
 //
 // behind/modelled.c:print_shares
 //
-// *Small shards.* "The rest" is the step without the exchange: each device computes the gradients of
-// its shard and updates its parameters. Two devices have half the images each but need 59 % of the
-// time, and eight need 30 % instead of 12.5 %. A GPU is fast because it computes thousands of numbers
-// at once. LeNet's kernels for 32 images have too few, and the last ones, which add and update, do
-// not get shorter at all. The GPU is *underutilized*. Even if launches and the exchange took no time,
-// eight GPUs would be only 3.3 times as fast as one.
+// *Small shards.* "The rest" is the step without the exchange: each device computes the gradients
+// of its shard and updates its parameters. Two devices have half the images each but need 59 % of
+// the time, and eight need 30 % instead of 12.5 %. A GPU is fast because it computes thousands of
+// numbers at once. LeNet's kernels for 32 images have too few, and the last ones, which add and
+// update, do not get shorter at all. The GPU is *underutilized*. Even if launches and the exchange
+// took no time, eight GPUs would be only 3.3 times as fast as one.
 // <!-- figure: 59 = run-04: rest_seconds[launches=graph, devices=2] / [devices=1] x100 -->
 // <!-- figure: 30 = run-04: rest_seconds[launches=graph, devices=8] / [devices=1] x100 -->
 // <!-- figure: 3.3 = run-04: rest_seconds[launches=graph, devices=1] / [devices=8] -->
@@ -251,11 +253,11 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // Even with PyTorch's 2.192 ms from above, the 235 steps of an epoch would take only half a second.
 // So PyTorch spends most of an epoch reading, and what a second GPU does hardly matters.
 //
-// JAX's epochs are short enough to compare with the model. With the second GPU they take 1.6 times as
-// long, where the model of a DGX says two thirds. But a DGX connects its GPUs by NVLink. The RTX 4090
-// cards have no direct connection, so gradients pass through the host's memory. For such cards
-// (`--machine rtx4090-pcie`), the model says 1.1 times as long, as a CUDA graph. Why JAX needs still
-// more, we do not know.
+// JAX's epochs are short enough to compare with the model. With the second GPU they take 1.6 times
+// as long, where the model of a DGX says two thirds. But a DGX connects its GPUs by NVLink. The RTX
+// 4090 cards have no direct connection, so gradients pass through the host's memory. For such cards
+// (`--machine rtx4090-pcie`), the model says 1.1 times as long, as a CUDA graph. Why JAX needs
+// still more, we do not know.
 // <!-- figure: 1.1 = run-04 --machine rtx4090-pcie: modelled_seconds_per_epoch[launches=graph,
 // devices=2] / [devices=1] -->
 //
@@ -267,9 +269,9 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //
 // behind/modelled.c:print_larger
 //
-// With minibatches of 2,048 images, eight GPUs are 4.4 times as fast as one. In weak scaling, with 256
-// images on each GPU, eight GPUs are 5.2 times as fast as one. But larger minibatches mean fewer
-// updates. Exercises 1 and 2 ask what that does to the accuracy.
+// With minibatches of 2,048 images, eight GPUs are 4.4 times as fast as one. In weak scaling, with
+// 256 images on each GPU, eight GPUs are 5.2 times as fast as one. But larger minibatches mean
+// fewer updates. Exercises 1 and 2 ask what that does to the accuracy.
 // <!-- figure: 4.4 = run-04: modelled_seconds_per_epoch[launches=graph of 2048, devices=1] /
 // [devices=8] -->
 // <!-- figure: 5.2 = run-04: modelled_seconds_per_epoch[launches=graph, devices=1] /

@@ -66,10 +66,10 @@ double show_costs(const Problem *problem, int k) {
     char *heading = xprintf("%s, k = %d", problem->network->name, k);
     double pipeline = NAN;
     printf("\n");
-    Table t = TABLE(NULL, WORDS(heading, 13), FIXED("parameters", 2), FIXED("activations", 2),
-                    FIXED("moved", 2), FIXED("busiest link", 2), WHOLE("syncs", .width = 5),
-                    FIXED("busiest", 0, .unit = "%"),
-                    DIGITS("a step", 3, .unit = "ms", .modelled = true));
+    Table t =
+        TABLE(NULL, WORDS(heading, 13), FIXED("parameters", 2), FIXED("activations", 2),
+              FIXED("moved", 2), FIXED("busiest link", 2), WHOLE("syncs", .width = 5),
+              FIXED("work", 0, .unit = "%"), DIGITS("a step", 3, .unit = "ms", .modelled = true));
     double one_device = add_row(&t, "one device", &across_data, problem, 1);
     for (int i = 0; i < NUM_STRATEGIES && k > 1; i++) {
         double activations = add_row(&t, strategies[i]->name, strategies[i], problem, k);

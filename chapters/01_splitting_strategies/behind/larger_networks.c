@@ -32,7 +32,7 @@ void larger_networks(void) {
     printf("\n");
     Table t = TABLE(NULL, WORDS("k = 8", 9), WORDS("", 13), WHOLE("parameters"),
                     WHOLE("activations"), WHOLE("both"), WHOLE("moved"), WHOLE("syncs", .width = 5),
-                    FIXED("busiest", 1, .unit = "%"), DIGITS("a step", 4, .unit = "ms"));
+                    FIXED("work", 1, .unit = "%"), DIGITS("a step", 4, .unit = "ms"));
     for (int row = 0; row < NUM_NETWORKS * NUM_STRATEGIES; row++) {
         const Network *network = networks[row / NUM_STRATEGIES];
         const Strategy *s = strategies[row % NUM_STRATEGIES];
@@ -51,28 +51,21 @@ void larger_networks(void) {
 
 // ---- up to 128 devices -----------------------------------------------------------------------
 
-// Writes the steps of a strategy on 1, 2, 4, .. devices of a machine; adds the fastest to a row of
-// the table, if there is one.
-static void write_curve(FILE *csv, Table *row, const char *machine, Problem *problem,
+// Writes the steps of a strategy on 1, 2, 4, .. devices of a machine.
+static void write_curve(FILE *csv, const char *machine, Problem *problem,
                         const Strategy *strategy) {
-    double fastest = INFINITY, fastest_k = NAN;
     // Within layers each device sends to each other one, for each layer: more than 32 take too long
     // to simulate.
     int most =
         (int)fmin(strategy == &within_layers ? 32 : 128, most_devices(strategy, problem->network));
     for (int k = 1; k <= most; k = k < most && 2 * k > most ? most : 2 * k) {
         if (!problem_fits(problem, strategy, k)) continue;
-        double seconds = fastest_step(problem, strategy, k);
         fprintf(csv, "%s,%s,%s,%d,%.6g\n", problem->network->name, machine, strategy->name, k,
-                seconds);
-        if (seconds < fastest) fastest_k = k;
-        fastest = fmin(fastest, seconds);
+                fastest_step(problem, strategy, k));
     }
-    if (row) table_numbers(row, 1e3 * fastest, fastest_k);
 }
 
-// The fastest steps are printed for the machines with slow links. The clock of --machine, if there
-// is one, is set going again at the end.
+// The clock of --machine, if there is one, is set going again at the end.
 void many_devices(void) {
     enum { NUM_MACHINES = 3, NUM_CURVES = 4 };
     const char *const machines[NUM_MACHINES] = {"dgx-a100", "p100-25gbe", "laptops-1gbe"};
@@ -83,20 +76,12 @@ void many_devices(void) {
     const Machine *before = modelled_machine();
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "network,machine,strategy,devices,modelled_seconds\n");
-    if (is_drawn) printf("\n");
-    Table t = TABLE(NULL, WORDS("fastest", 9), WORDS("on", 12), DIGITS("star, ms", 4),
-                    WHOLE("k", .width = 3), DIGITS("ring, ms", 4), WHOLE("k", .width = 3),
-                    DIGITS("layers, ms", 4), WHOLE("k", .width = 3), DIGITS("within, ms", 4),
-                    WHOLE("k", .width = 3));
     for (int a = 0; a < NUM_NETWORKS; a++)
         for (int b = 0; b < NUM_MACHINES; b++) {
             Problem problem = problem_to_model(networks[a], IMAGES, 1);
             modelled_clock_start(machine_find(machines[b]));
-            Table *row = is_drawn && b > 0 ? &t : NULL;
-            if (row) table_text(row, "%s", networks[a]->name);
-            if (row) table_text(row, "%s", machines[b]);
             for (int i = 0; i < NUM_CURVES; i++)
-                write_curve(csv.stream, row, machines[b], &problem, curves[i]);
+                write_curve(csv.stream, machines[b], &problem, curves[i]);
             problem_free(&problem);
         }
     modelled_clock_start(before);

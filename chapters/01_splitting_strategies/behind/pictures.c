@@ -49,33 +49,33 @@ static Problem problem_named(const char *name, int m) {
 static Recorded pipeline_of(Problem *problem, int k, int m) {
     problem->microbatches = m;
     Recorded r = record_step(problem, &across_layers, k);
-    r.title = xprintf("%d microbatch%s: %.3g ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%", m,
-                      m > 1 ? "es" : "", 1e3 * recorded_seconds(&r), 100 * idle_share(&r),
-                      100 * equal_bubble(k, m));
+    r.title = xprintf("%s, %d microbatch%s: %.3g ms, idle %.0f%%; (k-1)/(m+k-1) is %.0f%%",
+                      problem->network->name, m, m > 1 ? "es" : "", 1e3 * recorded_seconds(&r),
+                      100 * idle_share(&r), 100 * equal_bubble(k, m));
     return r;
 }
 
 void show_bubbles(int k) {
     Problem wide = problem_named("equal", 1), alexnet = problem_named("alexnet", 1);
-    enum { NUM_MS = 3 };
-    const int ms[NUM_MS] = {1, 2, 8};
-    Recorded steps[NUM_MS];
+    enum { NUM_MS = 4 };
+    const int ms[NUM_MS] = {1, 2, 4, 8};
+    Recorded equal[NUM_MS], other[NUM_MS];
     if (k > 1 && problem_fits(&wide, &across_layers, k)) {
         printf("\n");
         Table t = TABLE(NULL, WHOLE("microbatches"), FIXED("formula", 1, .unit = "%"),
                         FIXED(wide_network.name, 1, .unit = "%"),
                         FIXED(alexnet_network.name, 1, .unit = "%"));
         for (int i = 0; i < NUM_MS; i++) {
-            steps[i] = pipeline_of(&wide, k, ms[i]);
-            Recorded other = pipeline_of(&alexnet, k, ms[i]);
-            table_numbers(&t, ms[i], equal_bubble(k, ms[i]), idle_share(&steps[i]),
-                          idle_share(&other));
-            recorded_free(&other);
+            equal[i] = pipeline_of(&wide, k, ms[i]);
+            other[i] = pipeline_of(&alexnet, k, ms[i]);
+            table_numbers(&t, ms[i], equal_bubble(k, ms[i]), idle_share(&equal[i]),
+                          idle_share(&other[i]));
         }
+        Recorded steps[] = {equal[0], equal[3], other[2], other[3]};
         draw_steps(book_timeline("_bubble.png"),
-                   xprintf("A pipeline of %s on %d devices of %s", wide_network.name, k,
-                           modelled_machine_name()),
-                   steps, NUM_MS);
+                   xprintf("Pipelines on %d devices of %s", k, modelled_machine_name()), steps, 4);
+        for (int i = 1; i < 3; i++) recorded_free(&equal[i]);
+        for (int i = 0; i < 2; i++) recorded_free(&other[i]);
     }
     problem_free(&wide);
     problem_free(&alexnet);
@@ -123,7 +123,7 @@ static void add_row(Table *t, const Problem *problem, const Strategy *strategy, 
     table_text(t, "%s", network->name);
     table_text(t, "%s", k == 1 ? "one device" : strategy->name);
     table_numbers(t, k, network_pieces(network), seconds, idle,
-                  equal_bubble(k, problem->microbatches));
+                  strategy == &across_layers ? equal_bubble(k, problem->microbatches) : NAN);
 }
 
 void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg) {
@@ -132,7 +132,7 @@ void model_one_pipeline(const char *name, int k, int m, const char *csv, const c
     Table t =
         TABLE(file.stream, WORDS("network", 15, .csv = "network"),
               WORDS("strategy", 13, .csv = "strategy"), WHOLE("k", .csv = "devices"),
-              WHOLE("pieces", .csv = "pieces"), DIGITS("a step", 4, .unit = "ms", .csv = "seconds"),
+              WHOLE(NULL, .csv = "pieces"), DIGITS("a step", 4, .unit = "ms", .csv = "seconds"),
               FIXED("idle", 1, .unit = "%", .csv = "idle"),
               FIXED("(k-1)/(m+k-1)", 1, .unit = "%", .csv = "formula"));
     add_row(&t, &problem, &across_data, 1, svg);

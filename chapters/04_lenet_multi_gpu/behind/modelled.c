@@ -186,8 +186,8 @@ void print_shares(const ModelledEpochs *m) {
     for (int c = 0; c < m->num_counts; c++) {
         double rest = epochs[c].seconds - epochs[c].exchange;
         table_numbers(&t, m->counts[c], epochs[c].seconds / m->batches,
-                      epochs[c].exchange / m->batches, rest / m->batches,
-                      rest / epochs[0].seconds, 1.0 / m->counts[c]);
+                      epochs[c].exchange / m->batches, rest / m->batches, rest / epochs[0].seconds,
+                      1.0 / m->counts[c]);
     }
 }
 
