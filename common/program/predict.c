@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "say.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static bool is_number(const char *line, double *value) {
 typedef bool Reads(const char *line, double *value);
 
 static Prediction ask(const char *question, const char *answer, Reads *reads) {
-    Prediction given = {false, 0};
+    Prediction given = {.question = question};
     if (!asks) return given;
     putchar('\n');
     say("Predict first. %s", question);
@@ -62,6 +63,17 @@ Prediction predict_yes_no(const char *question) { return ask(question, "yes or n
 
 // ---- answers ---------------------------------------------------------------------------------
 
+// Says it, and appends it to the chapter's predictions.md, if the chapter is here.
+static void say_and_keep(const char *question, char *text) {
+    char *path = xprintf("chapters/%s/predictions.md", program_name());
+    FILE *file = fopen(path, "a");
+    say("%s", text);
+    if (file) fprintf(file, "- %s\n  **%s**\n", question, text);
+    if (file && fclose(file) != 0) warn("%s: not kept: %s", path, strerror(errno));
+    free(path);
+    free(text);
+}
+
 // Four digits, or all digits of large numbers, such as bytes.
 static char *number(double value) {
     bool large = fabs(value) >= 1e4 && fabs(value) < 1e15;
@@ -73,13 +85,15 @@ void predict_compare(Prediction expected, double result, const char *unit) {
     char *said = number(expected.value), *is = number(result);
     const char *space = *unit ? " " : "";
     double distance = fabs(expected.value - result);
+    char *text;
     if (isfinite(result) && distance <= 0.005 * fabs(result))
-        say("You said %s%s%s: right, it is %s.", said, space, unit, is);
+        text = xprintf("You said %s%s%s: right, it is %s.", said, space, unit, is);
     else if (result != 0 && expected.value / result > 0)
-        say("You said %s%s%s, and it is %s: your figure is %.2g times that.", said, space, unit, is,
-            expected.value / result);
+        text = xprintf("You said %s%s%s, and it is %s: your figure is %.2g times that.", said,
+                       space, unit, is, expected.value / result);
     else
-        say("You said %s%s%s, and it is %s.", said, space, unit, is);
+        text = xprintf("You said %s%s%s, and it is %s.", said, space, unit, is);
+    say_and_keep(expected.question, text);
     free(said);
     free(is);
 }
@@ -87,5 +101,6 @@ void predict_compare(Prediction expected, double result, const char *unit) {
 void predict_compare_yes_no(Prediction expected, bool result) {
     if (!expected.given) return;
     bool yes = expected.value > 0;
-    say("You said %s: %s.", yes ? "yes" : "no", yes == result ? "right" : "it is the other way");
+    say_and_keep(expected.question, xprintf("You said %s: %s.", yes ? "yes" : "no",
+                                            yes == result ? "right" : "it is the other way"));
 }

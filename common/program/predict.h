@@ -18,6 +18,7 @@
 typedef struct Prediction {
     bool given;
     double value; // yes: 1, no: 0
+    const char *question;
 } Prediction;
 
 // Whether questions are asked. parse_flags() calls it.
@@ -28,7 +29,9 @@ void predict_enable(bool asks);
 Prediction predict_first(const char *question);
 Prediction predict_yes_no(const char *question);
 
-// Says what was expected, what came out, and how far these are apart. The unit may be "".
+// Says what was expected, what came out, and how far these are apart. The unit may be "". Started
+// in the repository, a chapter's program also appends question and answer to its predictions.md,
+// which a student can hand in.
 void predict_compare(Prediction expected, double result, const char *unit);
 void predict_compare_yes_no(Prediction expected, bool result);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # hand_in.sh BUILD LABS: writes BUILD/hand-in.tar.gz: the parts that a student has written, of these exercises ("": of
-# all that have been worked on), and chapters/*/your_answers.md where they are.
+# all that have been worked on), and chapters/*/your_answers.md and predictions.md where they are.
 build=$1 labs=$2 program=hand-in
 . tests/grader/begin.sh
 sh tests/grader/labs.sh hand-in "$labs" >"$work/labs"
@@ -18,6 +18,7 @@ for file in chapters/*/your_answers.md; do # with more in it than the questions
 done >>"$work/files"
 [ -s "$work/files" ] || refuse "nothing to hand in: each exercise still has YOUR CODE HERE" \
     "write a your_part.c in chapters/*/exercises, or answers in chapters/NN_name/your_answers.md; LABS=04-1 hands one in as it is"
+ls chapters/*/predictions.md >>"$work/files" 2>/dev/null || : # what --predict has kept
 written "$build/hand-in.tar.gz" tar -czf "$work/new" -T "$work/files"
 echo "hand-in: $build/hand-in.tar.gz:"
 sed 's/^/  /' "$work/files"
