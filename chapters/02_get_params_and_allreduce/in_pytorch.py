@@ -52,6 +52,7 @@ def allreduce_sharded(data):
                 parts[i][r].copy_(send(parts[r][r], r, data, i))
 
 
+# C: pass_to_the_right
 def allreduce_ring(data):
     """A step reads only parts that it does not change, so the order of the loop does not matter. Between processes, each
     rank would run this for one `i`, with `dist.batch_isend_irecv()`."""

@@ -113,16 +113,22 @@ static Prediction ask_what_quarters_take(void) {
 //
 // allreduce_ring.c:pass_to_the_right
 //
-// allreduce_ring.c:allreduce_ring
-//
 // ## Tree: few steps
 //
 // The star, the sharded method and the ring take $2 (k-1)$ steps. Each step costs the latency of a
 // link, however short the vector is. A tree sums pairs of devices, then pairs of pairs, and so on
 // up to device 0. The sum goes back the same way. That takes only $2 \lceil \log_2 k \rceil$ steps:
-// 20 instead of 2046 on 1024 devices. But the tree sends whole vectors, not parts.
+// 20 instead of 2046 on 1024 devices. But the tree sends whole vectors, not parts. Here are eight
+// devices. In each step, the number at the left end of a line gets the vector at its right end:
 //
-// allreduce_tree.c:allreduce_tree
+// ```
+// devices    0   1   2   3   4   5   6   7
+// step 1     0---1   2---3   4---5   6---7      sums of two
+// step 2     0-------2       4-------6          sums of four
+// step 3     0---------------4                  the whole sum, on device 0
+// ```
+//
+// Steps 4 to 6 are the same lines from bottom to top, and the sum goes from left to right.
 //
 // ## What costs time
 //
@@ -218,7 +224,7 @@ static Prediction ask_what_quarters_take(void) {
 // minibatch, and every other device with the gradient of its own part. From then on the *replicas*,
 // the copies of the parameters, drift apart.
 //
-// main.c:show_rebinding
+// behind/replicas.c:show_rebinding
 //
 // In C the compiler can help. `allreduce.h` declares `Tensor *const data[]`, so you may write into
 // the tensors but not replace them. With `const`, the mistaken line would not compile.
@@ -237,41 +243,6 @@ static void allreduce_rebinding(Tensor *data[], int k) {
         tensor_free(received);
     }
     for (int i = 1; i < k; i++) data[i] = tensor_to(data[0], data[i]->device); // the mistake
-}
-
-static void weights_on_two_devices(Tensor *W[2]) {
-    for (int i = 0; i < 2; i++) {
-        W[i] = tensor_new(try_gpu(i), 1, 2);
-        tensor_fill(W[i], 1);
-        attach_grad(W[i]);
-        tensor_fill(W[i]->grad, (float)(i + 1));
-    }
-}
-
-static bool are_equal_with_allreduce(void) {
-    Tensor *W[2];
-    weights_on_two_devices(W);
-    allreduce((Tensor *[]){W[0]->grad, W[1]->grad}, 2);
-    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-    bool equal = all_replicas_equal(W, 2);
-    free_params(W, 2);
-    return equal;
-}
-
-static void show_rebinding(void) {
-    Tensor *W[2];
-    weights_on_two_devices(W); // 1, with gradients 1 and 2
-    Tensor *grads[2] = {W[0]->grad, W[1]->grad};
-    allreduce_rebinding(grads, 2);
-    tensor_print("in the list, grads[1]", grads[1]);
-    tensor_print("used in the step, W[1].grad", W[1]->grad);
-    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
-    tensor_print("after the step, W[0]", W[0]);
-    tensor_print("after the step, W[1]", W[1]);
-    say_checked(!all_replicas_equal(W, 2) && are_equal_with_allreduce(),
-                "noticed: the replicas differ after a step; with allreduce() they are equal");
-    tensor_free(grads[1]);
-    free_params(W, 2);
 }
 
 // ## Summary
@@ -349,7 +320,7 @@ int main(int argc, char *argv[]) {
         book_end_trace();
         if (many) model_up_to_1024_devices(&figures);
         show_bandwidth(&figures, k);
-        show_rebinding();
+        show_rebinding(allreduce_rebinding);
         show_sharing();
     }
     figures_close(&figures, curves ? NULL : png);

@@ -24,7 +24,9 @@ bool all_replicas_equal(Tensor *const data[], int k);
 // vectors on two devices are both [3, 3].
 void check_copies(Tensor *const copies[], Tensor *const params[], int n);
 void check_sum_of_1_and_2(Tensor *const data[2]);
-// The second silent mistake: two devices share one buffer. Shows it, and that allreduce() refuses.
+// The two silent mistakes: an allreduce that gives the list new tensors, and the replicas after a
+// step with it; and two devices that share one buffer, which allreduce() refuses.
+void show_rebinding(void (*mistaken)(Tensor *data[], int k));
 void show_sharing(void);
 
 // ---- figures.c: rows of the CSV, and the picture of its modelled times -------------------------

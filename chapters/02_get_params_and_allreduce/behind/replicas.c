@@ -3,6 +3,7 @@
 
 #include "common/book.h"
 #include "../allreduce.h"
+#include "../get_params.h"
 
 void vectors_on_devices(Tensor *data[], int k, int n) {
     Device *devices[MAX_DEVICES];
@@ -43,6 +44,41 @@ void check_sum_of_1_and_2(Tensor *const data[2]) {
     say_checked(sums[0] == 3 && sums[1] == 3 && same_bits(data[0], data[1]), what);
     free(what);
     free(sums);
+}
+
+static void weights_on_two_devices(Tensor *W[2]) {
+    for (int i = 0; i < 2; i++) {
+        W[i] = tensor_new(try_gpu(i), 1, 2);
+        tensor_fill(W[i], 1);
+        attach_grad(W[i]);
+        tensor_fill(W[i]->grad, (float)(i + 1));
+    }
+}
+
+static bool are_equal_with_allreduce(void) {
+    Tensor *W[2];
+    weights_on_two_devices(W);
+    allreduce((Tensor *[]){W[0]->grad, W[1]->grad}, 2);
+    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
+    bool equal = all_replicas_equal(W, 2);
+    free_params(W, 2);
+    return equal;
+}
+
+void show_rebinding(void (*mistaken)(Tensor *data[], int k)) {
+    Tensor *W[2];
+    weights_on_two_devices(W); // 1, with gradients 1 and 2
+    Tensor *grads[2] = {W[0]->grad, W[1]->grad};
+    mistaken(grads, 2);
+    tensor_print("in the list, grads[1]", grads[1]);
+    tensor_print("used in the step, W[1].grad", W[1]->grad);
+    for (int i = 0; i < 2; i++) sgd(&W[i], 1, 0.1f, 1);
+    tensor_print("after the step, W[0]", W[0]);
+    tensor_print("after the step, W[1]", W[1]);
+    say_checked(!all_replicas_equal(W, 2) && are_equal_with_allreduce(),
+                "noticed: the replicas differ after a step; with allreduce() they are equal");
+    tensor_free(grads[1]);
+    free_params(W, 2);
 }
 
 void show_sharing(void) {
