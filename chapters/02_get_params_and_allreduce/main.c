@@ -94,10 +94,9 @@ static Prediction ask_what_quarters_take(void) {
 // together are $2 (k-1)/k \cdot N$, which is less than $2 N$ for any number of devices.
 //
 // Some networks can add up vectors on their way (NVIDIA calls this SHARP). Where only devices can
-// add, no method sends less. Each number in the vector
-// needs at least k-1 transfers before one device has the whole sum, and k-1 more before all have
-// it. So the devices together send at least $2 (k-1) N$ bytes, and the busiest sends at least $1/k$
-// of that [@patarasuk2009].
+// add, no method sends less. Each number in the vector needs at least k-1 transfers before one
+// device has the whole sum, and k-1 more before all have it. So the devices together send at least
+// $2 (k-1) N$ bytes, and the busiest sends at least $1/k$ of that [@patarasuk2009].
 //
 // Two transfers are separate *steps* if one has to wait for the other, for its data or its link.
 // The star and the sharded method take $2 (k-1)$ steps, because a link carries one part after the
@@ -195,9 +194,8 @@ static Prediction ask_what_quarters_take(void) {
 //
 // If summing N bytes takes time t, the caller sees a bandwidth of N/t. NVIDIA's benchmark
 // [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) calls this
-// *algbw*. You cannot compare it with the speed of a link, because the busiest device has to send
-// at least $2 (k-1)/k \cdot N$ bytes. The *bus bandwidth* tells you how well the links are used,
-// for any k:
+// *algbw*. But the busiest device sends at least $2 (k-1)/k \cdot N$ bytes. So it is the *bus
+// bandwidth* that you can compare with the speed of a link:
 // $$\text{busbw} = \text{algbw} \cdot 2 (k-1)/k$$
 //
 // behind/bandwidth.c:show_bandwidth

@@ -85,8 +85,9 @@ void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph);
 void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
                      const char *graph);
 
-// Three tables, with a row for each number of devices. The first two are about one step. In the
-// second one, "the rest" is a step without the exchange, also in percent of one device's.
+// Two tables about a step, with a row for each number of devices. In the second one, "the rest" is
+// a step without the exchange, also in percent of one device's. And a line about the largest
+// minibatches.
 void print_launches(const ModelledEpochs *m);
 void print_shares(const ModelledEpochs *m);
 void print_larger(const ModelledEpochs *m);

@@ -192,15 +192,12 @@ void print_shares(const ModelledEpochs *m) {
 }
 
 void print_larger(const ModelledEpochs *m) {
-    if (m->num_larger == 0) return;
-    printf("\nSeconds per epoch as a CUDA graph\n");
-    Table t = TABLE(NULL, WHOLE("devices"),
-                    DIGITS("minibatches of %d", 3, .count = 1, .of = &m->batch_size),
-                    DIGITS("of %d", 3, .count = m->num_larger, .of = m->larger_size));
-    for (int c = 0; c < m->num_counts; c++) {
-        table_numbers(&t, m->counts[c], m->epoch[AS_GRAPH][c].seconds);
-        for (int i = 0; i < m->num_larger; i++) table_numbers(&t, m->larger[i][c]);
-    }
+    int i = m->num_larger - 1;
+    if (i < 0) return;
+    printf("\nEpochs as a CUDA graph, minibatches of %d images:\n ", m->larger_size[i]);
+    for (int c = 0; c < m->num_counts; c++)
+        printf(" %.3g sec on %d%s", m->larger[i][c], m->counts[c],
+               c < m->num_counts - 1 ? "," : " devices\n");
 }
 
 void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
