@@ -131,9 +131,8 @@ static void compare_ways(Job *job) {
 // Functions that return values to the host (`tensor_read()`, `tensor_print()`, `item()`) wait
 // automatically. They are convenient, but the host enqueues nothing while it waits.
 //
-// (The memory of results comes from the device's **arena**. `begin_step()` frees all of it, and the
-// next results use it again. If you need gradients, each operation is also recorded on the device's
-// **tape**, and `backward()` goes through the tape in reverse; see chapter 4.)
+// (`begin_step()` frees the memory of all results so far, the device's **arena**. It also empties
+// the **tape**, on which operations are recorded if you need gradients. Chapter 4 uses both.)
 
 static void ask_too_early(Device *device, Tensor *x) {
     begin_step(device);
@@ -169,8 +168,8 @@ static void ask_too_early(Device *device, Tensor *x) {
 //
 // A device computes only on data in its own memory. `tensor_copy()` copies between two
 // devices, or between a device and the host. Like a kernel, a copy is enqueued. It waits for the
-// earlier work on both sides. For each pair of devices, the **ledger** counts the bytes that cross
-// from one to the other. Later chapters compare the ledger with their formulas.
+// earlier work in the queues of both sides. For each pair of devices, the **ledger** counts the
+// bytes that cross from one to the other. Later chapters compare the ledger with their formulas.
 //
 // We copy the result of `run()` to another device and to the host, and then only the sum of its
 // numbers to the host. (The times include only the copies.)
@@ -215,11 +214,11 @@ static void copy_three_times(Job *job) {
 //
 // main.c:compare_copies
 //
-// ![Device 0's two queues, modelled. Three of the four copies take no extra time, because the next
-// product is computed meanwhile.](plots/00_devices_and_queues_copies.png "Two timelines on one
-// scale. Above, four products in one lane, followed by four copies in the same lane. Below, four
-// products in one lane, and in a second lane below it four copies, each of which begins when a
-// product ends.")
+// ![Four products on device 0 and four copies, modelled: above in one queue, below in two. Below,
+// three of the copies take no extra time, because the next product is computed
+// meanwhile.](plots/00_devices_and_queues_copies.png "Two timelines on one scale. Above, four
+// products in one lane, followed by four copies in the same lane. Below, four products in one lane,
+// and in a second lane below it four copies, each of which begins when a product ends.")
 //
 // From chapter 6 on, gradients travel in this queue while others are still being computed.
 

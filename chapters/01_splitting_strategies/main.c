@@ -125,9 +125,10 @@
 // the bubble smaller. But if stages are not equal, the slowest one sets the pace, and the others
 // wait for it in every microbatch.
 //
-// The table compares the formula with steps on four devices (AlexNet: 128 images). All times
-// in this chapter are *modelled* (chapter 0), for a server with eight A100 GPUs unless another
-// machine is named. A device counts as idle when it runs neither a forward nor a backward pass.
+// The table compares the formula with steps on four devices (AlexNet: 128 images). All times in
+// this chapter are *modelled* ([How true is the clock?](../how_true.md)), for a server with eight
+// A100 GPUs unless another machine is named. A device counts as idle when it runs neither a forward
+// nor a backward pass.
 //
 // behind/pictures.c:show_bubbles
 //
@@ -136,11 +137,11 @@
 // efficiently. AlexNet's four stages are not equal, so its devices are idle for much longer.
 //
 // More microbatches do not always help. With 8 of them, AlexNet's devices are less idle than with
-// 4, but its step takes longer. Device 3 has fully connected layers. For each microbatch it reads
-// all their weights from its memory, which takes as long for 16 images as for 32.
+// 4, but its step takes longer. Device 3 has fully connected layers, and a product with 16 rows
+// does not fill a GPU. It takes nearly as long as one with 32.
 //
-// ![Four pipelines on four devices, with the number of each microbatch. A pipeline fills at the
-// left, turns back in the middle and drains at the right.](plots/01_splitting_strategies_bubble.png
+// ![Four pipelines on four devices. Longer bars have the numbers of their microbatches. A pipeline
+// fills at the left, turns back, and drains at the right.](plots/01_splitting_strategies_bubble.png
 // "Four timelines with a lane for each of four devices: eight equal layers with 1 and with 8
 // microbatches, AlexNet with 4 and with 8. The bars form stairs down to device 3 while going
 // forward, and stairs up again while going backward. With one microbatch only one device works at a
@@ -207,8 +208,8 @@
 //
 // On this machine, splitting the data is fastest for both networks. AlexNet moves eight times as
 // many bytes across data as across layers. But on fast links, moving bytes costs less time than
-// leaving devices idle. Splitting ResNet-18 across or within its layers does not even save memory,
-// because its activations are not divided evenly.
+// leaving devices idle. Splitting ResNet-18 across or within its layers needs even more memory than
+// splitting the data, because its activations are not divided evenly.
 //
 // On real machines, within layers pays for networks that are too large for one device. In 2019, a
 // language model with 8.3 billion parameters was split within its layers over eight V100 GPUs. Each
@@ -224,19 +225,20 @@
 // ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
 // the star, the time across data rises in the end on every machine. With the ring, it keeps falling
 // for ResNet-18, more slowly than the dashed line. For AlexNet, whose gradients are larger, it
-// stops falling.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18
-// below; DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to
-// 128 on the horizontal axis, modelled seconds per step on the vertical one, both logarithmic.
-// Across data with a star falls with the dashed line until a host is full, then rises steeply. With
-// a ring it keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly
-// and ends at 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
+// stops falling where the slow network between hosts
+// begins.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
+// A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
+// horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
+// with a star falls with the dashed line until a host is full, then rises steeply. With a ring it
+// keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at
+// 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
 //
-// A pipeline of AlexNet is faster than splitting the data where links are slow: on laptops even if
-// the data is split with the ring, on P100s only if it is split with the star. AlexNet's gradients
-// take up 244 MB, so in a ring each device sends nearly 489 MB, which takes 4.1 s at 0.118 GB/s,
-// the laptops' Ethernet. More devices do not help. Across layers, only 419 MB move in total, over
-// seven boundaries. ResNet-18 has 47 MB of gradients, and splitting its data with the ring is
-// fastest everywhere.
+// Compare the lowest points of the curves. Where links are slow, a pipeline of AlexNet is faster
+// than splitting the data with the star. On laptops it is faster than with the ring, too, and on
+// P100s about as fast. AlexNet's gradients take up 244 MB, so in a ring each device sends nearly
+// 489 MB, which takes 4.1 s at 0.118 GB/s, the laptops' Ethernet. More devices do not help. Across
+// layers, only 419 MB move in total, over seven boundaries. ResNet-18 has 47 MB of gradients, and
+// splitting its data with the ring is fastest everywhere.
 //
 // ## Which one?
 //

@@ -12,7 +12,8 @@
 //     part 1   a1  b1  c1   ->  a1  b1 bc1   ->  S1  b1 bc1   ->  S1  S1 bc1   ->  S1  S1  S1
 //     part 2   a2  b2  c2   -> ca2  b2  c2   -> ca2  S2  c2   -> ca2  S2  S2   ->  S2  S2  S2
 //
-// If all devices worked in lockstep, this would be the whole method, with part numbers modulo k:
+// If all devices worked in lockstep, this would be the whole method, with all numbers of devices
+// and parts modulo k:
 //
 //     for (int step = 0; step < k - 1; step++) // reduce-scatter
 //         for (int i = 0; i < k; i++)
@@ -26,7 +27,9 @@
 // device 2 must not copy ab0 before device 1 has computed it. An *event* marks a point in a queue,
 // and `device_copy_after()` waits for it (chapter 0). `pass_to_the_right()` adds these waits. In
 // the first half a part arrives in `received` and is added from there. In the second half it is
-// stored directly, and `received` is NULL.
+// stored directly, and `received` is NULL. So the loops over the steps call
+// `pass_to_the_right(data, k, -step, received)` and then `pass_to_the_right(data, k, 1 - step,
+// NULL)`.
 static void pass_to_the_right(Tensor *const data[], int k, int first, Tensor *const received[]) {
     // Events: where each queue is before this step's transfers.
     Event ready[MAX_DEVICES];

@@ -35,9 +35,9 @@ def allreduce(data):
 
 
 def allreduce_rebinding(data):
-    total = sum(x.to(data[0].device) for x in data)
-    for x in data:
-        x = total  # no device's memory has changed
+    data[0] += sum(x.to(data[0].device) for x in data[1:])
+    for i in range(1, len(data)):
+        data[i] = data[0].to(data[i].device, copy=True)  # a new tensor: the device's gradient stays as it was
 
 
 def allreduce_sharded(data):
@@ -92,10 +92,11 @@ def main():
     devices = [torch.device("cuda", i) if gpus else torch.device("cpu") for i in range(k)]
     data = [torch.full((1, 2), i + 1.0, device=device) for i, device in enumerate(devices)]
     sent = [0] * k
-    allreduce_rebinding(data)
-    print("after x = total, the devices have", [x.tolist() for x in data])
+    grads = [x.clone() for x in data]
+    allreduce_rebinding(list(grads))
+    print("after data[i] = .., the devices have", [x.tolist() for x in grads])
     allreduce(data)
-    print("after allreduce()                ", [x.tolist() for x in data])
+    print("after allreduce()                   ", [x.tolist() for x in data])
     torch.manual_seed(0)
     grads = [torch.randint(-99, 99, (args.numbers,)).float() for _ in devices]  # whole numbers: sums are exact
     for way in allreduce, allreduce_sharded, allreduce_ring, allreduce_tree:

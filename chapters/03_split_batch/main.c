@@ -85,28 +85,6 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 // curve you would hardly notice an error of 0.3 %. But it keeps you from testing that k devices
 // compute the same gradient as one. So in this book each device sums, and `sgd()` divides once.
 //
-// ## If you use DDP
-//
-// PyTorch's DDP does average averages. It adds up the gradients of all W processes and divides by
-// W. This is right if all processes have the same number of rows, and DDP's sampler sees to that:
-// it repeats a few images until W divides their number. (The repeated images count twice.)
-//
-// In a language model, the rows are tokens, and their number differs. Suppose that process 0 has
-// 900 tokens with a mean loss of 2, and process 1 has 100 tokens with a mean loss of 4. The mean
-// over all tokens is $(900 \cdot 2 + 100 \cdot 4) / 1000 = 2.2$. DDP trains as if it were $(2 + 4)
-// / 2 = 3$.
-//
-// To get the right mean, let each process r compute the gradient $g_r$ of its sum, multiply it by W
-// and divide it by n, the number of rows in all processes. When DDP divides by W, this is left:
-//
-// $$\frac{1}{W} \left( \frac{W}{n}\, g_0 + \dots + \frac{W}{n}\, g_{W-1} \right) =
-// \frac{g_0 + \dots + g_{W-1}}{n}$$
-//
-//     n = torch.tensor(len(y), device=y.device)
-//     dist.all_reduce(n)  # the rows of all processes
-//     loss = F.cross_entropy(model(X), y, reduction="sum")
-//     (loss * dist.get_world_size() / n).backward()  # DDP divides by the world size
-//
 // ## Split the rows
 //
 // split_batch.c:split_batch
@@ -130,6 +108,28 @@ static void average_the_averages(const ShardGradient shards[], int k, float grad
 //
 // An empty shard does no harm if devices sum, because the sum over no rows is zero and so is its
 // gradient.
+//
+// ## If you use DDP
+//
+// PyTorch's DDP does average averages. It adds up the gradients of all W processes and divides by
+// W. This is right if all processes have the same number of rows, and DDP's sampler sees to that:
+// it repeats a few images until W divides their number. (The repeated images count twice.)
+//
+// In a language model, the rows are tokens, and their number differs. Suppose that process 0 has
+// 900 tokens with a mean loss of 2, and process 1 has 100 tokens with a mean loss of 4. The mean
+// over all tokens is $(900 \cdot 2 + 100 \cdot 4) / 1000 = 2.2$. DDP trains as if it were $(2 + 4)
+// / 2 = 3$.
+//
+// To get the right mean, let each process r compute the gradient $g_r$ of its sum, multiply it by W
+// and divide it by n, the number of rows in all processes. When DDP divides by W, this is left:
+//
+// $$\frac{1}{W} \left( \frac{W}{n}\, g_0 + \dots + \frac{W}{n}\, g_{W-1} \right) =
+// \frac{g_0 + \dots + g_{W-1}}{n}$$
+//
+//     n = torch.tensor(y.numel(), device=y.device)
+//     dist.all_reduce(n)  # the rows, or tokens, of all processes
+//     loss = F.cross_entropy(model(X), y, reduction="sum")
+//     (loss * dist.get_world_size() / n).backward()  # DDP divides by the world size
 
 // ## Summary
 //

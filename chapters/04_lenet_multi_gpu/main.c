@@ -120,9 +120,9 @@ static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
 //
 // main.c:train_on_one_and_on_two
 //
-// The order of additions is part of the design. A CPU device adds up the images in pieces of 16,
-// and then the pieces in a tree. The first of two devices computes the left half of this tree, the
-// second one the right half, and the exchange adds the two sums. For 64 images:
+// The order of additions is part of the design. A CPU device adds up the gradients of 16 images,
+// and then these sums in a tree. The first of two devices computes the left half of this tree, the
+// second one the right half, and the exchange adds their sums. For 64 images:
 //
 //     images      0-15    16-31      32-47    48-63
 //                   \      /            \      /
@@ -175,13 +175,15 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 //
 // $$t_{\text{step}}(k) \approx t_{\text{compute}}(B/k) + t_{\text{comm}}$$
 //
-// Two CPU devices share the cores that one device had, so expect about the same time. We do not
-// have two GPUs, so the times of this section are modelled, for a DGX with eight A100 GPUs ([How
-// true is the clock?](../how_true.md)). They leave out the reading of images.
+// Two CPU devices share the cores that one device had, so expect about the same time. (It varies
+// with what else the computer does.) We do not have two GPUs, so the times of this section are
+// modelled, for a DGX with eight A100 GPUs ([How true is the clock?](../how_true.md)). They leave
+// out the reading of images.
 //
 // One host *launches* the work of all GPUs, one kernel or copy after the other. Each GPU needs 51
 // launches in a step, however few images it has, and each one except the first needs 24 more,
-// because 8 gradients are copied, added and copied back. A launch takes 2.2 µs.
+// because 8 gradients are copied, added and copied back. A launch takes 2.2 µs. On one GPU, a step
+// takes 0.97 ms.
 //
 // main.c:ask_about_eight_gpus
 //
@@ -205,16 +207,16 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // update. The upper timeline, launched one by one, takes 710 microseconds, the lower one, as a CUDA
 // graph, 585.")
 //
-// One H100, which we did have, took these times for a step of 256 images in float32
-// (`tests/bench`):
+// We measured a step of 256 images in float32 on one H100 (`tests/bench`):
 //
 // | measured on one H100 | launched one by one |    as a CUDA graph |
 // |----------------------|--------------------:|-------------------:|
 // | PyTorch              |            2.192 ms | compiled: 0.473 ms |
 // | this program         |            0.445 ms |           0.347 ms |
 //
-// In our program, the two columns differ only in launching, which takes a fifth of the step. This
-// is the modelled step on the DGX again, as a CUDA graph:
+// In our program, the two columns differ only in launching, which takes a fifth of the step. (In a
+// graph, a kernel also begins a little sooner after the one before.) This is the modelled step on
+// the DGX again, as a CUDA graph:
 //
 // behind/modelled.c:print_shares
 //
@@ -250,14 +252,16 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // | PyTorch, 2026                         |  2.37 |   2.31 |
 // | JAX, 2026, the whole step is compiled |  0.55 |   0.90 |
 //
-// Even with PyTorch's 2.192 ms from above, the 235 steps of an epoch would take only half a second.
-// So PyTorch spends most of an epoch reading, and what a second GPU does hardly matters.
+// On the same card, JAX needs 0.55 s for an epoch. And with PyTorch's 2.192 ms from above, the 235
+// steps of an epoch take half a second. So PyTorch spends most of its epoch reading, and what a
+// second GPU does hardly matters.
 //
 // JAX's epochs are short enough to compare with the model. With the second GPU they take 1.6 times
-// as long, where the model of a DGX says two thirds. But a DGX connects its GPUs by NVLink. The RTX
-// 4090 cards have no direct connection, so gradients pass through the host's memory. For such cards
-// (`--machine rtx4090-pcie`), the model says 1.1 times as long, as a CUDA graph. Why JAX needs
-// still more, we do not know.
+// as long as with one. The model of a DGX says 0.7 times. But a DGX connects its GPUs by NVLink.
+// The RTX 4090 cards have no direct connection, so gradients pass through the host's memory. For
+// such cards
+// (`--machine rtx4090-pcie`), the model says 1.1 times as long, as a CUDA graph. We do not know why
+// JAX's factor is larger.
 // <!-- figure: 1.1 = run-04 --machine rtx4090-pcie: modelled_seconds_per_epoch[launches=graph,
 // devices=2] / [devices=1] -->
 //
