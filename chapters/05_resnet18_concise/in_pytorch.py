@@ -3,8 +3,7 @@
     python in_pytorch.py --devices 2             trains on one device, then on k
     torchrun --nproc-per-node 2 in_pytorch.py    compares a step of DDP with our step on k devices
 
-They use GPUs if there are enough, else replicas on the CPU. (Chapter 8's in_pytorch.py is a complete training
-with DDP.)
+They use GPUs if there are enough, else replicas on the CPU. (To train with DDP: chapter 8's in_pytorch.py.)
 """
 import copy
 import os
@@ -89,9 +88,8 @@ def share_statistics(nets):
 
 
 def sync_batch_norm(norms, shards):
-    """Each device merges the statistics of all shards. Autograd makes the exchange of the backward
-    pass, because it records `.to()`. On GPUs, with DDP, it takes one line:
-    `net = nn.SyncBatchNorm.convert_sync_batchnorm(net)`."""
+    """Each device merges the statistics of all shards. Autograd records `.to()`, and so makes the exchange of the
+    backward pass. With DDP on GPUs: `net = nn.SyncBatchNorm.convert_sync_batchnorm(net)`."""
     stats, outputs = [torch.var_mean(X, (0, 2, 3), correction=0) for X in shards], []
     for norm, X in zip(norms, shards):
         v, m = (torch.stack([s.to(X.device) for s in each]) for each in zip(*stats))
@@ -139,9 +137,8 @@ def compare_with_one(net, X, y, lr, k):
 
 
 def compare_with_ddp(net, X, y, lr):
-    """DDP averages the gradients of the ranks' mean losses, so shards have equal sizes. On a CPU, each
-    rank's batch norms use their own statistics, as our replicas' do. On GPUs they are synchronized, and
-    one device with the whole minibatch makes the same step."""
+    """DDP averages the gradients of the ranks' mean losses, so shards have equal sizes. On a CPU, each rank's
+    batch norms have their own statistics, as our replicas' do. On GPUs, they are synchronized."""
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpus else torch.device("cpu")
     dist.init_process_group("nccl" if gpus else "gloo")
