@@ -148,6 +148,11 @@ for backend in cpu cuda; do
     expect_good
     expect_losses five.csv 6
     expect_curves five_curves.csv '5,1 5,2'
+    # An epoch's loss is the mean over its rows, 16, 16 and 1.
+    expect awk -F, 'FNR == 1 { file++; next }
+        file == 1 { sum[int((FNR - 2) / 3)] += $2 * ((FNR - 2) % 3 == 2 ? 1 : 16) }
+        file == 2 { d = $3 - sum[FNR - 2] / 33; if (!(d < 2e-6 && d > -2e-6)) wrong = 1 }
+        END { exit wrong || file != 2 }' five.csv five_curves.csv
     train --devices 1 --train-size 33 --epochs 2 --log-loss one.csv
     expect close one.csv five.csv
     verdict "a last minibatch of 1 row on 5 devices: as on 1 ($backend)"
