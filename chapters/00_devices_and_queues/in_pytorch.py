@@ -39,7 +39,7 @@ def synchronize_all():
         torch.cuda.synchronize(i)
 
 def time_by(now, enqueue):
-    """Only for GPUs are the two times different."""
+    """On the CPU, both times are the same."""
     synchronize_all()
     start = now()
     enqueue()

@@ -4,7 +4,8 @@
 #include "common/tensor/autograd.h"
 
 Times time_by(Clock *now, Enqueue *enqueue, Job *job) {
-    for (int i = 0; i < job->k; i++) begin_step(job->devices[i]); // memory of results is used anew
+    for (int i = 0; i < job->k; i++)
+        begin_step(job->devices[i]); // the results' memory is free again
     synchronize_all();
     double start = now();
     enqueue(job);

@@ -96,7 +96,7 @@ def across_layers(X, y, params, devices, microbatches=8):
 
 def all_gather(outputs, devices, of_own=False):
     """Between processes, this is `torch.distributed.nn.functional.all_gather()`. In the backward pass, autograd turns it
-    into a reduce-scatter. (Of the scores each device has the loss, so each takes only its own part of their gradient.)"""
+    into a reduce-scatter. (Each device computes the loss from all scores, so it already has the gradient of its own ones.)"""
     return [torch.cat([move(part.detach() if of_own and i != j else part, device, i == j) for j, part in enumerate(outputs)],
                       dim=1) for i, device in enumerate(devices)]
 

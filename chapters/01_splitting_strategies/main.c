@@ -211,10 +211,10 @@
 // leaving devices idle. Splitting ResNet-18 across or within its layers needs even more memory than
 // splitting the data, because its activations are not divided evenly.
 //
-// On real machines, within layers pays for networks that are too large for one device. In 2019, a
-// language model with 8.3 billion parameters was split within its layers over eight V100 GPUs. Each
-// of them computed 77 % of what one GPU computes alone with a smaller model. With 64 such groups of
-// eight, split across data, it was 74 % [@shoeybi2019].
+// On real machines, splitting within layers is used for networks that are too large for one device.
+// In 2019, a language model with 8.3 billion parameters was split within its layers over eight V100
+// GPUs. Each of them computed 77 % of what one GPU computes alone with a smaller model. With 64
+// such groups of eight, split across data, it was 74 % [@shoeybi2019].
 //
 // The next figure shows up to 128 devices, on machines with fast and slow links. With many devices,
 // our allreduce is a poor choice. It is a *star*, in which device 0 receives all other gradients
@@ -224,14 +224,13 @@
 //
 // ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
 // the star, the time across data rises in the end on every machine. With the ring, it keeps falling
-// for ResNet-18, more slowly than the dashed line. For AlexNet, whose gradients are larger, it
-// stops falling where the slow network between hosts
-// begins.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18 below; DGX
-// A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to 128 on the
-// horizontal axis, modelled seconds per step on the vertical one, both logarithmic. Across data
-// with a star falls with the dashed line until a host is full, then rises steeply. With a ring it
-// keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly and ends at
-// 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
+// for ResNet-18, more slowly than the dashed line. For AlexNet, whose gradients are larger, it soon
+// stops falling.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18
+// below; DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to
+// 128 on the horizontal axis, modelled seconds per step on the vertical one, both logarithmic.
+// Across data with a star falls with the dashed line until a host is full, then rises steeply. With
+// a ring it keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly
+// and ends at 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
 //
 // Compare the lowest points of the curves. Where links are slow, a pipeline of AlexNet is faster
 // than splitting the data with the star. On laptops it is faster than with the ring, too, and on

@@ -129,7 +129,7 @@ static Tensor *part_forward(const Spread *s, Flow *f, int l, int i) {
     return out;
 }
 
-// In each layer: own channels, then all of them.
+// In each layer, a device computes its own channels and then gathers all of them.
 static void forward_pass(Spread *s, Flow *f) {
     for (int l = 0; l < s->network->num_layers; l++) {
         spread_label("forward", s->network->layers[l].name);

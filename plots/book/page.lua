@@ -118,7 +118,7 @@ local function run_block(folder)
   if not is_compiled(name) then
     return {without_wasm("The program of this chapter could run here, but it was not compiled for that.")}
   end
-  return {pandoc.Div({raw('<noscript><p class="run">Programs run in this page where scripts (JavaScript) may.</p></noscript>')},
+  return {pandoc.Div({raw('<noscript><p class="run">Turn on JavaScript to run programs in this page.</p></noscript>')},
     pandoc.Attr("", {}, {{"data-program", name}, {"data-flags", said:match("[^\n]*")}, {"data-note", said:match("\n([^\n]*)") or ""}}))}
 end
 
