@@ -28,7 +28,8 @@ def get_params(params, device):
 
 def allreduce(data):
     """`copy_()` writes into the memory of each gradient, whereas `g = total` would only give the name `g` to another
-    tensor. Between processes, `torch.distributed.all_reduce(g)` does all of this."""
+    tensor. (`send()` copies to another device and counts the bytes.) Between processes,
+    `torch.distributed.all_reduce(g)` does all of this."""
     total = data[0] + sum(send(x, i, data, 0) for i, x in enumerate(data) if i > 0)
     for i, x in enumerate(data):
         x.copy_(send(total, 0, data, i) if i > 0 else total)

@@ -35,7 +35,7 @@ static void demonstrate_get_params(Tensor *const params[2]) {
 //
 // Device 0 is the *hub* of a *star*. Like the book, we try it with ones on device 0 and twos on
 // device 1. `allreduce()` (in `allreduce.c`) runs the method chosen with `--allreduce`. By default
-// that is a faster form of this star, the *star in pieces*, about which more below.
+// that is a faster form of this star, the *star in pieces* (explained below).
 //
 // main.c:demonstrate_allreduce
 
@@ -178,17 +178,16 @@ static Prediction ask_what_quarters_take(void) {
 //
 // On 4 devices of this machine, 1.5 x 3 x 2.2 µs x 274 GB/s is 2.7
 // MB. The model also counts the star's additions, and there the two are equal at about 2 MiB.
-// LeNet's gradients (column N) are smaller, so the star in pieces is the default. (The tree would
-// be slightly faster.)
+// LeNet's gradients (column N) are smaller, so the star in pieces is the default.
 //
 // ![Modelled times on hosts with eight A100 GPUs. Beyond 8 devices, the network between hosts is
-// used. On 4 devices (left), the best method depends on N. For a short vector (middle), only the
-// tree has both few steps and few starts. For a long one (right), the star's hub sends more with
-// each added device.](plots/02_get_params_and_allreduce.png "Three panels, all axes logarithmic.
-// Left, the time on 4 devices against the size of the vector from 1 KiB to 64 MiB: all curves are
-// flat at first and then rise; for short vectors star and tree are lowest, for long ones ring and
-// sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in straight
-// lines. Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
+// used. On 4 devices (left), the best method depends on N. For a short vector (middle), and many
+// devices, only the tree has both few steps and few starts. For a long one (right), the star's hub
+// sends more with each added device.](plots/02_get_params_and_allreduce.png "Three panels, all axes
+// logarithmic. Left, the time on 4 devices against the size of the vector from 1 KiB to 64 MiB: all
+// curves are flat at first and then rise; for short vectors star and tree are lowest, for long ones
+// ring and sharded. Middle, 8 KiB on 2 to 1024 devices: the tree hardly rises, the others rise in
+// straight lines. Right, 160 MB: the star rises steeply, ring and sharded stay lowest.")
 //
 // ## Bandwidth
 //

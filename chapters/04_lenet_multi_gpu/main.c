@@ -60,8 +60,6 @@ typedef struct Notebook {
 //
 // On a CPU, `train_batch_as_graph()` is the same as `train_batch()`. On a GPU it records the step
 // once and then launches it as a CUDA graph.
-//
-// main.c:train
 
 static double training_loop(Notebook *nb, DataIter *train_iter, Device *const devices[], int k,
                             float lr) {
@@ -133,8 +131,8 @@ static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
 // of the ten classes gets the probability 1/10. The gradients are products of such small weights,
 // so they change the parameters very little.
 //
-// (With a different number of images, or on GPUs, expect differences in the last digits that grow
-// during training.)
+// (With a different number of images, or on GPUs, or with PyTorch, expect differences in the last
+// digits that grow during training.)
 //
 // Each step moves $2 (k-1)$ times the size of the gradients (chapter 2), regardless of the number
 // of images.
@@ -223,9 +221,9 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // *Small shards.* "The rest" is the step without the exchange: each device computes the gradients
 // of its shard and updates its parameters. Two devices have half the images each but need 59 % of
 // the time, and eight need 30 % instead of 12.5 %. A GPU is fast because it computes thousands of
-// numbers at once. LeNet's kernels for 32 images have too few, and the last ones, which add and
-// update, do not get shorter at all. The GPU is *underutilized*. Even if launches and the exchange
-// took no time, eight GPUs would be only 3.3 times as fast as one.
+// numbers at once. LeNet's kernels for 32 images have too few of them, and the last ones, which add
+// and update, do not get shorter at all. The GPU is *underutilized*. Even if launches and the
+// exchange took no time, eight GPUs would be only 3.3 times as fast as one.
 // <!-- figure: 59 = run-04: rest_seconds[launches=graph, devices=2] / [devices=1] x100 -->
 // <!-- figure: 30 = run-04: rest_seconds[launches=graph, devices=8] / [devices=1] x100 -->
 // <!-- figure: 3.3 = run-04: rest_seconds[launches=graph, devices=1] / [devices=8] -->
