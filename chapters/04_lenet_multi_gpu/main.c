@@ -18,6 +18,8 @@ typedef struct Notebook {
     bool has_values; // not with --backend model
 } Notebook;
 
+static Result train(Notebook *nb, int num_gpus, int batch_size, float lr);
+
 // ## One training step
 //
 // Each of k devices holds a copy of all parameters, a *replica*. All replicas start with the same
@@ -49,8 +51,8 @@ typedef struct Notebook {
 //
 // ## Training
 //
-// `train()` copies the parameters to all devices. Training itself is two nested loops, as in d2l.
-// For each epoch, it goes through all minibatches and makes a step with each.
+// `train()` copies the parameters to all devices and then calls this loop. As in d2l, it is two
+// loops. For each epoch, it goes through all minibatches and makes a step with each.
 //
 // main.c:training_loop
 //
@@ -82,29 +84,6 @@ static double training_loop(Notebook *nb, DataIter *train_iter, Device *const de
         curves_epoch(nb->curves, loss / images, acc, &timer);
     }
     return acc;
-}
-
-static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
-    const Flags *flags = &nb->flags;
-    Device *devices[MAX_DEVICES];
-    open_devices(devices, num_gpus);
-    DataIter *train_iter = data_iter_new(nb->train_data, batch_size, flags->shuffle, flags->seed);
-    long steps = curves_begin(nb->curves, train_iter, devices, num_gpus, lr);
-    print_run(devices, num_gpus, batch_size, nb->train_data->count, lr, steps);
-    // Copy model parameters to `num_gpus` devices
-    for (int i = 0; i < num_gpus; i++)
-        get_params(nb->params, LENET_PARAMS, devices[i], nb->device_params[i]);
-
-    ledger_reset(); // from here on, bytes between devices are counted
-    double acc = training_loop(nb, train_iter, devices, num_gpus, lr);
-    if (steps == 0)
-        acc = evaluate_accuracy_gpu(lenet, nb->device_params[0], nb->test_iter, devices[0]);
-    Result result = {.k = num_gpus, .steps = curves_steps(nb->curves), .acc = acc};
-    result.diverged = curves_end(nb->curves, acc);
-    complete_result(&result, nb->device_params[0], nb->trained);
-    for (int i = 0; i < num_gpus; i++) free_params(nb->device_params[i], LENET_PARAMS);
-    data_iter_free(train_iter);
-    return result;
 }
 
 // ## One device, then two
@@ -302,6 +281,29 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // These are the book's four exercises, `make exercise-04-1` to `make exercise-04-4`.
 
 // ## The program
+
+static Result train(Notebook *nb, int num_gpus, int batch_size, float lr) {
+    const Flags *flags = &nb->flags;
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, num_gpus);
+    DataIter *train_iter = data_iter_new(nb->train_data, batch_size, flags->shuffle, flags->seed);
+    long steps = curves_begin(nb->curves, train_iter, devices, num_gpus, lr);
+    print_run(devices, num_gpus, batch_size, nb->train_data->count, lr, steps);
+    // Copy model parameters to `num_gpus` devices
+    for (int i = 0; i < num_gpus; i++)
+        get_params(nb->params, LENET_PARAMS, devices[i], nb->device_params[i]);
+
+    ledger_reset(); // from here on, bytes between devices are counted
+    double acc = training_loop(nb, train_iter, devices, num_gpus, lr);
+    if (steps == 0)
+        acc = evaluate_accuracy_gpu(lenet, nb->device_params[0], nb->test_iter, devices[0]);
+    Result result = {.k = num_gpus, .steps = curves_steps(nb->curves), .acc = acc};
+    result.diverged = curves_end(nb->curves, acc);
+    complete_result(&result, nb->device_params[0], nb->trained);
+    for (int i = 0; i < num_gpus; i++) free_params(nb->device_params[i], LENET_PARAMS);
+    data_iter_free(train_iter);
+    return result;
+}
 
 static Prediction ask_about_eight_gpus(void) {
     return predict_first(
