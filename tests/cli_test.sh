@@ -155,6 +155,8 @@ for backend in cpu cuda; do
         END { exit wrong || file != 2 }' five.csv five_curves.csv
     train --devices 1 --train-size 33 --epochs 2 --log-loss one.csv
     expect close one.csv five.csv
+    train --devices 1 --train-size 33 --epochs 2 --lr 1e-9 --log-loss still.csv # each epoch has another order
+    expect [ "$(sed -n '2,4s/.*,//p' still.csv)" != "$(sed -n '5,7s/.*,//p' still.csv)" ]
     verdict "a last minibatch of 1 row on 5 devices: as on 1 ($backend)"
 
     train --devices 1 --batch-size 64 --lr 1e30 --csv curves.csv --log-loss losses.csv --save saved
