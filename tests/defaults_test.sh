@@ -36,6 +36,6 @@ fi
 cd "$build/runs/04_lenet_multi_gpu" || exit 1
 awk -F, '$2 == 10 { ends++; if (!($4 >= 0.75 && $3 <= 0.55)) bad = 1 } END { exit bad || ends != 2 }' \
     plots/04_lenet_multi_gpu.csv && [ "$(grep -Ec '^test acc: 0\.[0-9]{2}, [0-9.]+ sec/epoch on \[(cpu|cuda):0' stdout)" -eq 2 ] &&
-    [ "$(wc -l <stdout)" -le 40 ] || complain "$(cat plots/04_lenet_multi_gpu.csv stdout)"
-verdict "chapter 4 learns, on 1 device and on 2, and prints at most 40 lines"
+    [ "$(wc -l <stdout)" -le 50 ] || complain "$(cat plots/04_lenet_multi_gpu.csv stdout)"
+verdict "chapter 4 learns, on 1 device and on 2, and prints at most 50 lines"
 echo "1..$tests"

@@ -118,7 +118,7 @@ TEST(figures_are_compared) {
 
 // In the chapter's folder, after what is there; and nowhere, if that folder is not here.
 TEST(predictions_are_kept) {
-    char folder[] = "/tmp/predictions.XXXXXX", text[400] = "";
+    char folder[] = P_tmpdir "/predictions.XXXXXX", text[400] = "";
     assert_true(mkdtemp(folder) && chdir(folder) == 0);
     said = (Prediction){.given = true, .value = 3, .question = "How long?"};
     result = 2;
