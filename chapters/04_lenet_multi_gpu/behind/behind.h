@@ -86,8 +86,8 @@ void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_
                      const char *graph);
 
 // Two tables about a step, with a row for each number of devices. In the second one, "the rest" is
-// a step without the exchange, also in percent of one device's. And a line about the largest
-// minibatches.
+// a step without the exchange, also in percent of one device's. And two lines about an
+// epoch, with these and with the largest minibatches.
 void print_launches(const ModelledEpochs *m);
 void print_shares(const ModelledEpochs *m);
 void print_larger(const ModelledEpochs *m);

@@ -191,13 +191,21 @@ void print_shares(const ModelledEpochs *m) {
     }
 }
 
-void print_larger(const ModelledEpochs *m) {
-    int i = m->num_larger - 1;
-    if (i < 0) return;
-    printf("\nEpochs as a CUDA graph, minibatches of %d images:\n ", m->larger_size[i]);
+static void print_epochs(const ModelledEpochs *m, int rows, const double seconds[]) {
+    printf("  minibatches of %-6d", rows);
     for (int c = 0; c < m->num_counts; c++)
-        printf(" %.3g sec on %d%s", m->larger[i][c], m->counts[c],
-               c < m->num_counts - 1 ? "," : " devices\n");
+        printf("%s%.3g on %d", c > 0 ? ", " : "", seconds[c], m->counts[c]);
+    puts(m->num_counts > 1 ? " devices" : " device");
+}
+
+void print_larger(const ModelledEpochs *m) {
+    double seconds[MAX_COUNTS];
+    int last = m->num_larger - 1;
+    if (last < 0) return;
+    for (int c = 0; c < m->num_counts; c++) seconds[c] = m->epoch[AS_GRAPH][c].seconds;
+    printf("\nSeconds per epoch as a CUDA graph\n");
+    print_epochs(m, m->batch_size, seconds);
+    print_epochs(m, m->larger_size[last], m->larger[last]);
 }
 
 void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
