@@ -4,8 +4,8 @@
     build/torch/bin/python tests/reference/check_in_pytorch.py BUILD FOLDER
 
 FOLDER/NN has what chapter NN's in_pytorch.py has printed. Those that train start from the same parameters as the C programs
-and get the same minibatches; losses and updates agree to 1e-5. (Chapter 9's C program is compared with PyTorch's fully_shard
-by a fixture, zero.safetensors.) Needs torch, safetensors.
+and get the same minibatches; losses agree to 1e-5, chapter 8's updates of 16 steps to 1e-3. (Chapter 9's training is compared
+with PyTorch's fully_shard by a fixture.) Needs torch, safetensors.
 """
 import csv
 import glob
