@@ -92,20 +92,12 @@ void __cyg_profile_func_exit(void *function, void *caller) {
     change_depth(-1, NULL);
 }
 
-// A question that was not asked comes back without an answer; its number stands in the place of
-// one.
-enum { MOST_QUESTIONS = 32 };
-static const char *questions[MOST_QUESTIONS]; // from 1 on
-
 static NOT_RECORDED Prediction remember(const char *question) {
-    static int count;
-    if (!the.out || count + 1 >= MOST_QUESTIONS) return (Prediction){false, 0};
-    questions[++count] = question;
-    return (Prediction){false, count};
+    return (Prediction){.question = question};
 }
 static NOT_RECORDED void tell_answer(Prediction asked, const char *answer, const char *unit) {
-    const char *question = questions[(int)asked.value];
-    if (the.out && question) fprintf(the.out, "predict\t%s\t%s\t%s\n", question, answer, unit);
+    if (the.out && asked.question)
+        fprintf(the.out, "predict\t%s\t%s\t%s\n", asked.question, answer, unit);
 }
 
 Prediction __wrap_predict_first(const char *question) NOT_RECORDED;
