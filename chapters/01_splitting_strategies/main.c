@@ -179,6 +179,7 @@
 //   of the activations, and the device with the second has 90 % of the work. (The first one has 77
 //   % of what is kept, but 61 % of the memory of one device. That device also holds gradients of
 //   the whole minibatch, while a pipeline goes backward with one microbatch at a time.)
+//   <!-- figure: 90 77 = run-01: "largest" -->
 // - *Within layers* divides parameters and work by four. But all devices hold the gathered
 //   activations, and more than eight times as many bytes move as across data (17 times with twice
 //   the images).
@@ -187,9 +188,10 @@
 // short and more devices need more launches (chapter 4). So the next figure shows AlexNet.
 //
 // ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers,
-// device 1 begins late, and device 0 waits for it in the middle. Within layers, the devices
-// exchange data after every layer. (Two GPUs share a link to the host, so one waits while the other
-// loads its images (dark grey). Within layers, each device loads all
+// device 1 begins late, device 0 waits for it in the middle, and device 1 updates late, because its
+// last gradients wait until device 0 can take them. Within layers, the devices exchange data after
+// every layer. (Two GPUs share a link to the host, so one waits while the other loads its images
+// (dark grey). Within layers, each device loads all
 // images.)](plots/01_splitting_strategies_timeline.png "Three timelines of one step, with a lane
 // for each of two devices. Across data, both compute in one piece and exchange once at the end.
 // Across layers, device 1 begins late and device 0 waits for it in the middle. Within layers, both
@@ -238,6 +240,8 @@
 // 489 MB, which takes 4.1 s at 0.118 GB/s, the laptops' Ethernet. More devices do not help. Across
 // layers, only 419 MB move in total, over seven boundaries. ResNet-18 has 47 MB of gradients, and
 // splitting its data with the ring is fastest everywhere.
+// <!-- figure: 489 = run-01: "AlexNet across data" -->
+// <!-- figure: 419 = run-01: "AlexNet across layers" -->
 //
 // ## Which one?
 //

@@ -19,7 +19,8 @@ void shard_gradients(Spread *s, const Tensor *X, const Tensor *y) {
     spread_begin(s, s->k);
     for (int i = 0; i < s->k; i++) {
         Range rows = equal_range(X->shape[0], s->k, i);
-        Tensor *X_shard = spread_rows(s, i, X, rows), *y_shard = spread_rows(s, i, y, rows);
+        // Labels first: behind the images, they would wait for the next device's images, too.
+        Tensor *y_shard = spread_rows(s, i, y, rows), *X_shard = spread_rows(s, i, X, rows);
         spread_label("forward", NULL);
         Tensor *scores = layers_forward(s->network, all_layers, X_shard, s->params[i]);
         s->losses[i] = sum(cross_entropy(scores, y_shard));

@@ -162,6 +162,7 @@ static Prediction ask_what_quarters_take(void) {
 // matter most. Each device in the ring sends half as much as the star's hub and receives at the
 // same time, so the ring needs about a quarter of the star's time. At 1 KiB, the bytes cost almost
 // nothing and the starts matter most: 36 x 2.2 µs is most of the ring's time.
+// <!-- figure: 36 = run-02: "ring" --> <!-- figure: 2.2 = run-02: "Four ways to sum" -->
 //
 // "Star in pieces" is what `--allreduce star` runs. It sends the same bytes as the star and
 // computes bit-identical sums. Its copies wait for events, whereas `tensor_copy()` makes both
@@ -179,6 +180,7 @@ static Prediction ask_what_quarters_take(void) {
 // On 4 devices of this machine, 1.5 x 3 x 2.2 µs x 274 GB/s is 2.7
 // MB. The model also counts the star's additions, and there the two are equal at about 2 MiB.
 // LeNet's gradients (column N) are smaller, so the star in pieces is the default.
+// <!-- figure: 274 = run-02: "NCCL, calculated" -->
 //
 // ![Modelled times on hosts with eight A100 GPUs. Beyond 8 devices, the network between hosts is
 // used. On 4 devices (left), the best method depends on N. For a short vector (middle), and many
