@@ -145,9 +145,9 @@
 // "Four timelines with a lane for each of four devices: eight equal layers with 1 and with 8
 // microbatches, AlexNet with 4 and with 8. The bars form stairs down to device 3 while going
 // forward, and stairs up again while going backward. With one microbatch only one device works at a
-// time; with eight the stairs are short and the step takes half the time. AlexNet's bars differ in
-// length, and those of devices 1 and 3 are the longest. With 8 microbatches the step takes longer
-// than with 4.")
+// time, apart from the updates; with eight the stairs are short and the step takes half the time.
+// AlexNet's bars differ in length: forward, device 3's are the longest, and backward, device 1's.
+// With 8 microbatches the step takes longer than with 4.")
 //
 // ## What each way costs
 //
@@ -189,8 +189,8 @@
 //
 // ![A step of AlexNet on two devices. Across data there is one exchange, at the end. Across layers,
 // device 1 begins late, device 0 waits for it in the middle, and device 1 updates late, because its
-// last gradients wait until device 0 can take them. Within layers, the devices exchange data after
-// every layer. (Two GPUs share a link to the host, so one waits while the other loads its images
+// last gradients wait until device 0 can take them. Within layers, the devices exchange data
+// between layers. (Two GPUs share a link to the host, so one waits while the other loads its images
 // (dark grey). Within layers, each device loads all
 // images.)](plots/01_splitting_strategies_timeline.png "Three timelines of one step, with a lane
 // for each of two devices. Across data, both compute in one piece and exchange once at the end.
@@ -226,13 +226,15 @@
 //
 // ![The time of a step on up to 128 devices. The dashed line is 1/k of the time of one device. With
 // the star, the time across data rises in the end on every machine. With the ring, it keeps falling
-// for ResNet-18, more slowly than the dashed line. For AlexNet, whose gradients are larger, it soon
-// stops falling.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above, ResNet-18
-// below; DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices from 1 to
-// 128 on the horizontal axis, modelled seconds per step on the vertical one, both logarithmic.
-// Across data with a star falls with the dashed line until a host is full, then rises steeply. With
-// a ring it keeps falling for ResNet-18, and becomes flat for AlexNet. Across layers falls slowly
-// and ends at 8 or 10 devices. Within layers is nearly flat or rises, and ends at 32.")
+// for ResNet-18, more slowly than the dashed line. For AlexNet it soon stops falling, and rises
+// once when a host is full.](plots/01_splitting_strategies_model.png "Six panels: AlexNet above,
+// ResNet-18 below; DGX A100, P100 with a 25 Gb/s network, and laptops from left to right. Devices
+// from 1 to 128 on the horizontal axis, modelled seconds per step on the vertical one, both
+// logarithmic. Across data with a star falls at first, except for AlexNet on laptops, and then
+// rises steeply. With a ring it keeps falling for ResNet-18. For AlexNet it jumps up at the edge of
+// a host and then stays flat. Across layers falls slowly and ends at 8 or 10 devices. Within layers
+// falls at most by half, then mostly rises, and ends at 32; it is missing for ResNet-18 on
+// laptops.")
 //
 // Compare the lowest points of the curves. Where links are slow, a pipeline of AlexNet is faster
 // than splitting the data with the star. On laptops it is faster than with the ring, too, and on

@@ -14,34 +14,14 @@ static Notebook nb = {.bn = "averaged"};
 // resnet18.c:resnet18
 //
 // ResNet-18 [@he2016] consists mostly of *residual blocks*, which add their input to their output.
-// This makes it possible to train networks with many layers. Where the shape changes, the input
-// passes through a 1 x 1 convolution before it is added.
-//
-// resnet18.c:resnet_block
-//
-// The book (d2l for short) changes the first layer and leaves out the pooling after it, because its
-// images are small. The network has 11.2 million parameters, 87 times LeNet's number, and computes
-// much more with each of them. So exchanging the gradients should matter less.
-//
-// ## Where the parameters are
+// This makes it possible to train networks with many layers. The book (d2l for short) changes the
+// first layer and leaves out the pooling after it, because its images are small. The network has
+// 11.2 million parameters, 87 times LeNet's number, and computes much more with each of them. So
+// exchanging the gradients should matter less.
 //
 // `initialize()` draws the initial values from a seed and keeps them on the host. A device gets its
-// copy of the parameters when it first receives data.
-//
-// On each device, `flat` holds three long vectors: the parameters, their gradients, and *buffers*
-// for batch norm (see below). A parameter `p` knows its initial values (`start`) and where its part
-// of the vector begins (`first`). `tensor_slice()` returns a tensor that shares this part's memory.
-// So all 76 gradients can be exchanged as one vector.
-//
-// common/tensor/nn.c:place_on
-//
-// As in the book, we send two images through the network on each of two devices and print each
-// device's first weights:
-//
-// behind/print.c:show_where_parameters_are
-//
-// Both devices copied the same initial values. The host gets no copy. A child process that asked
-// for one ended with an error.
+// copy when it first receives data. There, all parameters are one long vector, and so are all
+// gradients. So the 76 gradients can be exchanged at once.
 //
 // ## One wrapper
 //
@@ -51,15 +31,15 @@ static Notebook nb = {.bn = "averaged"};
 //
 // data_parallel.c:train_step_as
 //
-// The last call corresponds to `Trainer.step()` in MXNet. It exchanges all gradients as one vector
-// and then updates each replica.
+// The last call corresponds to `Trainer.step()` in MXNet. It exchanges all gradients and then
+// updates each replica.
 //
 // data_parallel.c:trainer_step
 //
-// The vector is sent in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel` (DDP). One
-// exchange per parameter would mean 76 exchanges, most of them tiny. A single exchange could not
-// begin until the last gradient was computed. A bucket can be sent while the next one's gradients
-// are still being computed, as in chapter 6. Here we wait, to keep the step simple.
+// The vector of gradients is sent in *buckets* of 25 MiB, as in PyTorch's `DistributedDataParallel`
+// (DDP). One exchange per parameter would mean 76 exchanges, most of them tiny. A single exchange
+// could not begin until the last gradient was computed. A bucket can be sent while the next one's
+// gradients are still being computed, as in chapter 6. Here we wait, to keep the step simple.
 //
 // data_parallel.c:allreduce_in_buckets
 //
@@ -119,8 +99,8 @@ static Notebook nb = {.bn = "averaged"};
 //
 // main.c:train_on_one_and_on_two
 //
-// Ignore the measured seconds, because both devices share one computer's cores with everything else
-// that runs on it.
+// (Without GPUs, both devices share the computer's cores, so these seconds do not show what a
+// second GPU would save. "On GPUs" below does.)
 //
 // ![Both runs, epoch by epoch.](plots/05_resnet18_concise.png "Two panels over the epochs: training
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
@@ -207,84 +187,49 @@ static void train_on_one_and_on_two(void) {
 // The two runs ended with different accuracies. A single pair of runs cannot show whether that
 // means anything. And if it does, which change caused the difference? The second run has twice the
 // batch size, twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would
-// also evaluate with only device 0's statistics. d2l's second run even starts with *leftovers*. Its
-// weights are new, but its biases and all of batch norm are left over from the first run.
+// also evaluate with only device 0's statistics.
 //
-// `--experiment` trains a network in seven ways, with ten seeds each. Each way differs from another
-// in only one setting. To keep this feasible on a laptop, it uses a ResNet-18 with an eighth of the
-// channels, half the image resolution, and 5 epochs of 4,096 images. Here "d2l's first run" has 32
-// images in a minibatch and a learning rate of 0.1. (The run above uses 16 and 0.025, and the book
-// uses 256 and 0.1.) The picture and the table were recorded once, with `--experiment --threads 1`,
-// on two cores of an AMD EPYC.
+// `--experiment` changes one setting at a time and trains with ten seeds for each. To keep this
+// feasible on a laptop, it uses a ResNet-18 with an eighth of the channels, half the image
+// resolution, and 5 epochs of 4,096 images. It starts from one device, 32 images in a minibatch and
+// a learning rate of 0.1. The results were recorded once, with `--experiment --threads 1`, on two
+// cores of an AMD EPYC.
 //
-// ![Each dot is one training run, and each diamond is the mean of
-// ten.](plots/05_resnet18_concise_factors.png "Seven rows of ten dots each over the test accuracy,
-// with a line from the lowest to the highest dot and a diamond at the mean. All rows overlap. The
-// means of the four rows with twice both are to the left of the first row's mean.")
+// First, look at the noise. Ten trainings with these settings, which differ only in the seed, ended
+// anywhere from 0.675 to 0.778. If you compare two single runs, you can get almost any answer. So
+// we compare runs from the same seeds. The next figure shows the mean of the ten differences.
 //
-// First, look at how wide the rows are. Within a row, only the seed differs. d2l's first run ended
-// anywhere from 0.675 to 0.779. The widest row, with only one device, ranges from 0.552 to 0.757.
-// If you compare two single runs, you can get almost any answer.
-//
-// So the table compares runs from the same seeds and shows the mean of the ten differences. The
-// first three rows show the difference from d2l's first run. "3 ways" is the mean of the last three
-// rows of the picture, which all have twice both and no leftovers. The fourth row compares the last
-// of these three with the first. The fifth, which is not in the picture, evaluates "twice both on 2
-// devices" again with averaged statistics. The +- is computed from the ten differences with
+// ![What each change does to the test accuracy. "Twice both" is the mean of three kinds of run: on
+// one device, on two, and on two with `sync`. The bars are computed from ten differences with
 // Student's t and widened for five rows (Bonferroni). In 95 of 100 such experiments, all five true
-// effects are within these limits.
+// effects lie within them.](plots/05_resnet18_concise_effects.png "Five rows, each with a point and
+// a horizontal bar, and a vertical line at zero. Four bars cross the line. Only the bar of twice
+// both is to the left of it. The bar of the averaged statistics is by far the shortest.")
 //
-// behind/factors.c:show_recorded_experiment
+// *Control.* Apart from rounding, two devices with `sync` compute what one device computes. So the
+// true effect of the fourth row is nearly zero. Yet its bar extends by more than 0.05 to each side,
+// because rounding alone can send training down a different path. A change has to do more than
+// that to be seen here.
 //
-// The fourth row is the control. Apart from rounding, two devices with `sync` compute what one
-// device computes, so the true effect is nearly zero. Yet the +- is more than 0.05, because
-// rounding alone can send training down a different path. The effects of doubling only the batch
-// size or only the learning rate cannot be told from noise either. Doubling both clearly lowers the
-// accuracy, by about 0.04. The last row has the smallest +-, because it evaluates the same runs
-// twice. Averaging the statistics instead of using device 0's changes the accuracy by less than
-// 0.01. So we see a loss from the larger minibatch and learning rate, with only half as many
-// updates in an epoch. We see none from the second device, but the control's +- could hide one.
+// *Larger minibatch and rate.* The effects of doubling only one of the two cannot be told from
+// noise. Doubling both seems to cost accuracy (0.041 ± 0.030), with only half as many updates in an
+// epoch. But be careful. In an earlier recording, with a version of the program that rounded
+// differently, it cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with the next
+// five.
 //
-// The noise fooled us, too. In an earlier recording, with a version of the program that rounded
-// differently, doubling both cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with
-// the next five. Also, a small network that is trained briefly cannot show what these changes do in
-// ten epochs on all images.
+// *Second device.* We see no effect, but the control's bar could hide one.
+//
+// *Statistics.* The last bar is short because both accuracies come from the same training.
+// Averaging the statistics instead of using device 0's changes the accuracy by less than 0.01.
+//
+// So does the second device change the accuracy? In this small network, after five epochs, not by
+// more than about 0.07.
 //
 // ## On GPUs
 //
-// Again, the times are modelled for a DGX with eight A100 GPUs (chapter 2). Each GPU gets 256
-// images per step, so the minibatch grows with the number of GPUs (*weak scaling*, chapter 4). On
-// one GPU, an epoch of 235 steps takes 19.0 s, so a step takes about 81 ms. On two GPUs with the
-// star, 44.7 MB of gradients are sent to GPU 0 and back. NVLink carries 274 GB/s in each direction.
-// <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
-//
-// main.c:ask_about_two_gpus
-//
-// behind/modelled_steps.c:print_epochs_on_gpus
-//
-// Together, the two copies take 0.33 ms, which is little compared with 81 ms. Each additional GPU
-// gives the star's hub more to do, so on eight GPUs the ring is slightly faster. In the runs above,
-// the modelled time fell by a smaller factor, from 1.04 s to 0.545 s. With only 16 images per
-// device, a step is short, so the exchange is a larger part of it.
-//
-// d2l reports 14.0 s per epoch on one GPU and 9.1 s on two. It does not name the GPUs, so we cannot
-// say exactly why our model needs 19.0 s. Loading is not the reason, because only d2l's time
-// includes it. But our GPU kernels copy the windows of the images into a matrix and multiply it in
-// float32. PyTorch's kernels, from cuDNN, do not need this matrix. The last column assumes kernels
-// and launches as fast as a framework's. Then an A100 takes 12.8 s.
-// <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
-
-static Prediction ask_about_two_gpus(void) {
-    return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
-                         "GPU in a step and the star allreduce. How many times as fast are two "
-                         "GPUs as one?");
-}
-
-// ## On real GPUs
-//
 // In 2026, d2l's authors trained this network with DDP, in TF32, on images of 64 x 64 pixels. They
 // used four RTX 4090 GPUs that cannot access each other's memory [@d2lneu]. They measured weak
-// scaling with 256 images per GPU and *strong scaling* with 512 images in total.
+// scaling with 256 images per GPU and *strong scaling* with 512 images in total (chapter 4).
 //
 // | milliseconds per step     | 1 GPU |       2 GPUs |       4 GPUs |
 // |---------------------------|------:|-------------:|-------------:|
@@ -302,8 +247,36 @@ static Prediction ask_about_two_gpus(void) {
 // this time. Not counting data loading, a step took 132 ms with the exchange and 117 ms without it.
 // If the model uses the measured rate and hides nothing, it is within 7 % of the published times on
 // four GPUs ([How true is the clock?](../how_true.md)). Strong scaling loses more, because the
-// exchange stays the same while each GPU has less to compute. Before you buy a second GPU, find out
-// how fast its link to the first would be.
+// exchange stays the same while each GPU has less to compute.
+//
+// NCCL can also use the GPUs' copy engines for this (`NCCL_SHM_USE_CUDA_MEMCPY=1`). With that, the
+// authors measured 22.3 instead of 4.4 GB/s. But DDP then hung, so they had to do without it.
+// Before you buy a second GPU, find out how fast its link to the first would be.
+//
+// On fast links, the model predicts this for a DGX with eight A100 GPUs, each with 256 images per
+// step. On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes about 81 ms. On two GPUs
+// with the star, 44.7 MB of gradients are sent to GPU 0 and back. NVLink carries 274 GB/s in each
+// direction.
+// <!-- figure: 19.0 = run-05: seconds[allreduce=star, devices=1] -->
+//
+// main.c:ask_about_two_gpus
+//
+// behind/modelled_steps.c:print_epochs_on_gpus
+//
+// Together, the two copies take 0.33 ms, which is little compared with 81 ms. Each additional GPU
+// gives the star's hub more to do, so on eight GPUs the ring is slightly faster.
+//
+// d2l's book reports 14.0 s per epoch on one GPU and 9.1 s on two, without naming the GPUs. Our own
+// kernels would need the modelled 19.0 s on an A100, because they copy the windows of the images
+// into a matrix and multiply it in float32. The last column assumes kernels and launches as fast as
+// a framework's. Then it is 12.8 s.
+// <!-- figure: 12.8 = run-05: framework_seconds[allreduce=star, devices=1] -->
+
+static Prediction ask_about_two_gpus(void) {
+    return predict_first("ResNet-18 is trained on the modelled machine, with 256 images for each "
+                         "GPU in a step and the star allreduce. How many times as fast are two "
+                         "GPUs as one?");
+}
 
 // ## Summary
 //
@@ -381,9 +354,9 @@ static void close_notebook(void) {
     dataset_free(nb.test_data);
 }
 
-static void tell_the_story(const char *factors, const char *modelled) {
+static void tell_the_story(const char *effects[2], const char *modelled) {
     train_on_one_and_on_two();
-    if (factors && !interrupted()) show_recorded_experiment(factors, !nb.flags.quick);
+    if (effects[0] && !interrupted()) show_recorded_experiment(effects[0], effects[1]);
     if (!modelled || interrupted()) return;
     Prediction two = ask_about_two_gpus();
     predict_compare(two, print_epochs_on_gpus(&nb, modelled), "times as fast");
@@ -397,17 +370,19 @@ int main(int argc, char *argv[]) {
     }
     int k = nb.flags.devices; // 0: the story
     bool values = nb.flags.backend != BACKEND_MODEL, times = !nb.flags.quick && modelled_machine();
-    book_outputs(".csv .png%s%s", k == 0 && values ? " _factors.png" : "",
+    book_outputs(".csv .png%s%s", k == 0 && values ? " _effects.csv _effects.png" : "",
                  k == 0 && times ? " _modelled.csv" : "");
     const char *csv = book_output(".csv"), *png = book_output(".png");
-    const char *factors = k == 0 && values ? book_output("_factors.png") : NULL;
+    const char *effects[2] = {NULL};
+    if (k == 0 && values) effects[0] = book_output("_effects.csv");
+    if (k == 0 && values) effects[1] = book_output("_effects.png");
     const char *modelled = k == 0 && times ? book_output("_modelled.csv") : NULL;
     open_notebook(csv, png);
     if (num_gpus() == 0 && values) warn_if_cpu_is_slow();
     print_size(&nb);
     if (book_can_use_devices(2)) show_where_parameters_are(nb.net);
     if (k == 0)
-        tell_the_story(factors, modelled);
+        tell_the_story(effects, modelled);
     else
         train(0, k, nb.flags.batch_size, nb.flags.lr);
     close_notebook();

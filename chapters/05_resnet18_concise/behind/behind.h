@@ -62,11 +62,10 @@ void print_stopped(const Notebook *nb);
 double print_epochs_on_gpus(const Notebook *nb, const char *csv);
 
 // ---- factors.c ---------------------------------------------------------------------------------
-// --experiment: trains a small network in seven ways from ten seeds, writes each training's figures
-// as CSV, prints what single changes do, and draws the PNG. About ten minutes on one core.
+// --experiment: trains a small network in six ways from ten seeds, writes each training's figures
+// as CSV, and what single changes do as CSV and PNG. About ten minutes on one core.
 void run_experiment(const Flags *flags);
-// The same table and picture of the experiment whose CSV is kept in plots/recorded. The table only
-// if `table`.
-void show_recorded_experiment(const char *png, bool table);
+// The same changes, of the experiment whose trainings are kept in plots/recorded.
+void show_recorded_experiment(const char *csv, const char *png);
 
 #endif

@@ -1,5 +1,5 @@
 // factors.c: d2l's second run differs from its first in more than the number of devices. Here a
-// small network is trained in seven ways, each of which differs from another in one thing.
+// small network is trained in six ways, each of which differs from another in one thing.
 #include "behind.h"
 
 #include "common/book.h"
@@ -9,36 +9,22 @@ typedef struct Way {
     const char *name;
     int devices, times_batch, times_lr; // of --batch-size and --lr
     BatchNormMode bn;
-    bool goes_on; // begins with what the training before it has left
 } Way;
 
-enum { FIRST, SECOND, TWICE_BATCH, TWICE_LR, TWICE_BOTH, TWO_DEVICES, SYNCHRONISED, NUM_WAYS };
+enum { FIRST, TWICE_BATCH, TWICE_LR, TWICE_BOTH, TWO_DEVICES, SYNCHRONISED, NUM_WAYS };
 static const Way ways[NUM_WAYS] = {
-    [FIRST] = {"d2l's first run", 1, 1, 1, BN_RANK0, false},
-    [SECOND] = {"d2l's second run", 2, 2, 2, BN_RANK0, true},
-    [TWICE_BATCH] = {"twice the batch size", 1, 2, 1, BN_RANK0, false},
-    [TWICE_LR] = {"twice the learning rate", 1, 1, 2, BN_RANK0, false},
-    [TWICE_BOTH] = {"twice both", 1, 2, 2, BN_RANK0, false},
-    [TWO_DEVICES] = {"twice both on 2 devices", 2, 2, 2, BN_RANK0, false},
-    [SYNCHRONISED] = {"twice both with sync", 2, 2, 2, BN_SYNC, false},
+    [FIRST] = {"d2l's first run", 1, 1, 1, BN_RANK0},
+    [TWICE_BATCH] = {"twice the batch size", 1, 2, 1, BN_RANK0},
+    [TWICE_LR] = {"twice the learning rate", 1, 1, 2, BN_RANK0},
+    [TWICE_BOTH] = {"twice both", 1, 2, 2, BN_RANK0},
+    [TWO_DEVICES] = {"twice both on 2 devices", 2, 2, 2, BN_RANK0},
+    [SYNCHRONISED] = {"twice both with sync", 2, 2, 2, BN_SYNC},
 };
 
 // Test accuracies after the last epoch, with the running statistics that the way says, and, from
 // the same training, with the mean of all devices' statistics.
 enum { SEEDS = 10 };
 static double acc[NUM_WAYS][SEEDS], acc_averaged[NUM_WAYS][SEEDS];
-
-// d2l's train() gets the same net again and draws new weights for Linear and Conv2d only. Their
-// biases, and all of batch norm, stay as the first run left them. (Here the weights are those that
-// the first run began with.)
-static void leave_what_the_first_run_leaves(Module *net, const Device *device) {
-    Parameters all = parameters_of(net);
-    for (int p = 0; p < all.n; p++) {
-        bool is_drawn = all.list[p]->deviation > 0;
-        if (!is_drawn) tensor_copy(all.list[p]->start, parameter_data(all.list[p], device));
-    }
-    synchronize_all();
-}
 
 static void evaluate(DataParallel *dp, DataIter *iter, double *as_trained, double *averaged) {
     Tensor *last = flat_parameters(dp->net, dp->devices[dp->k - 1]).buffers;
@@ -70,7 +56,6 @@ static void train(Module *net, const Flags *flags, Dataset *const images[2], int
         }
     }
     evaluate(&dp, test_iter, &acc[w][s], &acc_averaged[w][s]);
-    leave_what_the_first_run_leaves(net, devices[0]);
     data_iter_free(iter);
     data_iter_free(test_iter);
 }
@@ -82,7 +67,7 @@ static void train_all(const Flags *flags) {
     Progress progress = progress_start((long)NUM_WAYS * SEEDS);
     for (int s = 0; s < SEEDS; s++)
         for (int w = 0; w < NUM_WAYS && !interrupted(); w++) {
-            if (!ways[w].goes_on) initialize(net, flags->seed + (unsigned)s);
+            initialize(net, flags->seed + (unsigned)s);
             train(net, flags, images, w, s);
             progress_step(&progress, ways[w].name);
         }
@@ -126,9 +111,9 @@ enum { TWICE = 1 << TWICE_BOTH | 1 << TWO_DEVICES | 1 << SYNCHRONISED, CHANGES =
 static const Change changes[CHANGES] = {
     {"twice the batch size", FIRST, 1 << TWICE_BATCH, false},
     {"twice the learning rate", FIRST, 1 << TWICE_LR, false},
-    {"twice both (3 ways)", FIRST, TWICE, false},
-    {"a second device, sync", TWICE_BOTH, 1 << SYNCHRONISED, false},
-    {"averaged, not rank0", TWO_DEVICES, 1 << TWO_DEVICES, true},
+    {"twice both", FIRST, TWICE, false},
+    {"a second device (sync)", TWICE_BOTH, 1 << SYNCHRONISED, false},
+    {"averaged statistics", TWO_DEVICES, 1 << TWO_DEVICES, true},
 };
 
 // In 5 of 100 such tables, one of the rows is further from the true effect than MARGIN standard
@@ -147,38 +132,45 @@ static double effect(const Change *change, int seed) {
     return to / n - acc[change->from][seed];
 }
 
-static void print_changes(void) {
-    Table t = TABLE(NULL, WORDS("change", 24), WHOLE("accuracy"), FIXED("+-", 3));
+// Prints the changes with their intervals, and draws them.
+static void show_changes(const char *csv, const char *png) {
+    OutputFile file = output_open(csv);
+    Table t = TABLE(file.stream, WORDS("change", 24, .csv = "change"),
+                    FIXED("accuracy", 3, .csv = "accuracy"), FIXED("+-", 3, .csv = "margin"));
     for (int c = 0; c < CHANGES; c++) {
         double by[SEEDS], squares = 0;
         for (int s = 0; s < SEEDS; s++) by[s] = effect(&changes[c], s);
         for (int s = 0; s < SEEDS; s++) squares += pow(by[s] - mean(by, SEEDS), 2);
         table_text(&t, "%s", changes[c].name);
-        table_text(&t, "%+.3f", mean(by, SEEDS));
-        table_numbers(&t, MARGIN * sqrt(squares / (SEEDS - 1) / SEEDS));
+        table_numbers(&t, mean(by, SEEDS), MARGIN * sqrt(squares / (SEEDS - 1) / SEEDS));
     }
+    output_close(&file);
+    plot_draw(png, "resnet18_effects.gp", csv);
 }
 
 void run_experiment(const Flags *flags) {
     if (flags->backend == BACKEND_MODEL || flags->devices > 0)
         die_usage("leave the other one out", "--experiment takes 1 and 2 devices that compute; not "
                                              "with --devices or --backend model");
-    book_outputs("_factors.csv _factors.png");
-    const char *csv = book_output("_factors.csv"), *png = book_output("_factors.png");
+    book_outputs("_factors.csv _effects.csv _effects.png");
+    const char *runs = book_output("_factors.csv"), *csv = book_output("_effects.csv");
+    const char *png = book_output("_effects.png");
     say("%d runs: %d ways from %d seeds, %d epoch%s of %d images", NUM_WAYS * SEEDS, NUM_WAYS,
         SEEDS, flags->epochs, flags->epochs > 1 ? "s" : "", flags->train_size);
     train_all(flags);
     if (interrupted()) return;
-    write_outcomes(csv, flags);
-    print_changes();
-    plot_draw(png, "resnet18_factors.gp", csv);
+    write_outcomes(runs, flags);
+    show_changes(csv, png);
 }
 
-void show_recorded_experiment(const char *png, bool table) {
-    char *csv = plot_script("recorded/resnet18_factors.csv");
-    read_outcomes(csv);
-    if (table) printf("--experiment, recorded in plots/recorded/resnet18_factors.csv:\n");
-    if (table) print_changes();
-    plot_draw(png, "resnet18_factors.gp", csv);
-    free(csv);
+void show_recorded_experiment(const char *csv, const char *png) {
+    char *runs = plot_script("recorded/resnet18_factors.csv");
+    read_outcomes(runs);
+    double least = acc[FIRST][0], most = least;
+    for (int s = 1; s < SEEDS; s++) least = fmin(least, acc[FIRST][s]);
+    for (int s = 1; s < SEEDS; s++) most = fmax(most, acc[FIRST][s]);
+    say("--experiment, as recorded: %s, %d seeds: test acc %.3f to %.3f", ways[FIRST].name, SEEDS,
+        least, most);
+    show_changes(csv, png);
+    free(runs);
 }
