@@ -201,29 +201,27 @@ static void train_on_one_and_on_two(void) {
 //
 // ![What each change does to the test accuracy. "Twice both" is the mean of three kinds of run: on
 // one device, on two, and on two with `sync`. The bars are computed from ten differences with
-// Student's t and widened for five rows (Bonferroni). In 95 of 100 such experiments, all five true
-// effects lie within them.](plots/05_resnet18_concise_effects.png "Five rows, each with a point and
-// a horizontal bar, and a vertical line at zero. Four bars cross the line. Only the bar of twice
+// Student's t and widened for six rows (Bonferroni). In 95 of 100 such experiments, all six true
+// effects lie within them.](plots/05_resnet18_concise_effects.png "Six rows, each with a point and
+// a horizontal bar, and a vertical line at zero. Five bars cross the line. Only the bar of twice
 // both is to the left of it. The bar of the averaged statistics is by far the shortest.")
 //
 // *Control.* Apart from rounding, two devices with `sync` compute what one device computes. So the
-// true effect of the fourth row is nearly zero. Yet its bar extends by more than 0.05 to each side,
+// true effect of the fifth row is nearly zero. Yet its bar extends by more than 0.05 to each side,
 // because rounding alone can send training down a different path. A change has to do more than
 // that to be seen here.
 //
 // *Larger minibatch and rate.* The effects of doubling only one of the two cannot be told from
-// noise. Doubling both seems to cost accuracy (0.041 ± 0.030), with only half as many updates in an
+// noise. Doubling both seems to cost accuracy (0.041 ± 0.031), with only half as many updates in an
 // epoch. But be careful. In an earlier recording, with a version of the program that rounded
 // differently, it cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with the next
 // five.
 //
-// *Second device.* We see no effect, but the control's bar could hide one.
+// *Second device.* With each device's own statistics (`rank0`), we see no effect, but the bar could
+// hide one of 0.06.
 //
 // *Statistics.* The last bar is short because both accuracies come from the same training.
 // Averaging the statistics instead of using device 0's changes the accuracy by less than 0.01.
-//
-// So does the second device change the accuracy? In this small network, after five epochs, not by
-// more than about 0.07.
 //
 // ## On GPUs
 //

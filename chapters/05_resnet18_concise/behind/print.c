@@ -83,5 +83,4 @@ void show_where_parameters_are(Module *net) {
     }
     int status = try_in_child(ask_the_host, find_parameter(net, "0.weight"));
     CHECK(status == EXIT_FAILURE, "parameters exist only on devices that data went through");
-    printf("\n");
 }
