@@ -2,8 +2,8 @@
 #
 #   gnuplot -c plots/bucket_sizes.gp CSV PNG
 #
-# CSV has the columns network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best: `without` is the time of
-# a step without any exchange. One bucket of everything has the bucket_bytes nan.
+# CSV has the columns network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best,exchange: `without` is the
+# time of a step without any exchange. One bucket of everything has the bucket_bytes nan.
 call ARG0[:strlen(ARG0) - strlen("bucket_sizes.gp")]."style.gp" ARG1
 
 many(unused) = strcol(2).", ".strcol(3)." devices" # not each network has a curve for all of them

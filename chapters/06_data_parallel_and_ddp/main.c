@@ -38,7 +38,6 @@
 // |:-------------------|:--------------------------|:------------------------------|
 // | minibatch          | on device 0               | each rank loads its own part  |
 // | parameters         | from device 0 to all      | stay where they are           |
-// | loss               | on device 0               | on each rank                  |
 // | gradients          | summed on device 0        | summed on all ranks           |
 // | exchanged          | after backward            | during backward               |
 // | update             | on device 0               | on each rank                  |
@@ -72,15 +71,13 @@
 // ## A step in time
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
-// pass, and gradients of the same size have to come back before the update. No device computes
-// during these exchanges. DDP exchanges only gradients. It puts them into *buckets* and exchanges
-// one bucket after another, many of them while the backward pass is still computing other
-// gradients.
+// pass, and as many bytes of gradients have to come back before the update, while no device
+// computes. DDP exchanges only gradients, in *buckets*, most of them during the backward pass.
 //
 // We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
-// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This speed
-// was measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
-// names the source).
+// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s, which was
+// measured on a server with eight of these cards. (`common/model/machines/rtx4090-pcie.machine`
+// names the source.)
 // <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
 // main.c:ask_about_time
@@ -89,21 +86,20 @@
 // ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB, on the ideal links of
 // the model. A copy between two devices is drawn in both lanes, because it occupies both
 // links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
-// four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
-// then gradients on all. DDP has two lanes for each device. With one bucket, all communication is
-// after backward, with small buckets most of it is during backward.")
+// four modelled devices. DP: parameters on all devices, then forward and backward, then gradients
+// on all. DDP has two lanes for each device. With one bucket, all communication is after backward,
+// with small buckets most of it is during backward.")
 //
-// Device 0 spends the same time computing in all three steps. With DP it waits longest, because
-// both exchanges happen while no device computes. With DDP, each device has a second queue for
-// communication (the last two columns). With one bucket, the exchange starts after the backward
-// pass. With buckets of 4 MiB, nearly all of it happens during the backward pass. The last layers
-// have most of the parameters, so most buckets are full early.
+// With DP, device 0 waits longest, because both exchanges happen while no device computes. With
+// DDP, each device has a second queue for communication (the last two columns). With one bucket,
+// the exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens
+// during the backward pass. The last layers have most parameters, so most buckets are full early.
 //
 // 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
 // On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
-// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms, so less than
-// half of the exchange could be hidden. <!-- figure: 94 = run-06: "DDP, buckets of 4" -->
-// <!-- figure: 8.8 = run-06: "1 DP" -->
+// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below),
+// so less than half of the exchange could be hidden.
+// <!-- figure: 94 = run-06: "DDP, buckets of 4" --> <!-- figure: 8.8 = run-06: "1 DP" -->
 //
 // ## Exchange under backward
 //
@@ -114,10 +110,11 @@
 //
 // ddp.c:broadcast
 //
-// So the replicas stay equal, and only the buffers are sent again, before each forward pass.
+// So the replicas stay equal. Only the buffers are sent again, before each forward pass.
 //
 // The backward pass begins with the last layer, so the gradients of later layers are complete long
-// before the gradients of earlier ones. Here is a network with four layers and two buckets:
+// before those of earlier ones. Here is a network with four layers and two buckets, and then the
+// functions that follow a bucket from its first gradient to the update, in calling order.
 //
 // ```
 // compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
@@ -127,8 +124,6 @@
 //                                bucket 0 is full          bucket 1 is full
 //                                (layers 4 and 3)          (layers 2 and 1)
 // ```
-//
-// The functions below follow a bucket from its first gradient to the update, in calling order.
 //
 // *A gradient is final.* Autograd calls the hook. (`Arrival` tells it which gradient this is, and
 // on which rank.) A parameter that the loss does not depend on gets no gradient, and its bucket
@@ -144,8 +139,7 @@
 //
 // An allreduce is like a meeting that all ranks must attend. If two processes brought different
 // buckets, they would wait for each other forever or add up the wrong numbers. So all ranks
-// exchange the buckets in the same order, even if a later bucket is full first. (A process would
-// see only its own counters, and wait inside the allreduce.)
+// exchange the buckets in the same order, even if a later bucket is full first.
 //
 // ddp.c:next_is_ready
 //
@@ -169,7 +163,7 @@
 // | here                | sum over its rows  | all ranks' rows       | all shards   |
 // | PyTorch's DDP       | mean over its rows | k, by DDP             | equal shards |
 // | Python in the tabs  | mean over its rows | k, by your own code   | equal shards |
-// | PyTorch's DP        | mean over all rows, on device 0 | -        | all shards   |
+// | PyTorch's DP        | mean over all rows, on device 0 | nothing | all shards  |
 //
 // Except for rounding, DP and DDP make the same update as one device (`tests/test_ddp.c`).
 //
@@ -191,6 +185,7 @@
 // devices takes six steps, one after the other, and even an empty copy takes 12.4 µs between these
 // cards (same source). That makes 74 µs. The rest is three additions, each in a kernel of at least
 // 4.4 µs. All of LeNet's gradients in one exchange take 129 µs.
+// (The table is for these four cards, and its last column for 64 other ones: next section.)
 // <!-- figure: 3.64 = run-06: "DDP, one bucket" --> <!-- figure: 4.16 = run-06: "DDP, buckets of 4"
 // --> <!-- figure: 129 = run-06 --overlap lenet: exchange x1000000 -->
 //
@@ -215,12 +210,15 @@
 // 12.4 µs x 19.5 GB/s, about 1 MB. In a ring of 100 such cards it is 24 MB. So 25 MiB is a size for
 // many devices and large networks. On four cards it leaves ResNet-18 with two buckets.
 //
-// The table's last column is for ResNet-18 on 64 P100 cards in 16 hosts (`p100-25gbe`). There a is
-// 14 µs and B is 3 GB/s, so $k a B$ is 2.7 MB. With 4 KiB, a bucket has 1.7 MB on average, and two
-// thirds of the exchange are fixed cost. The step is longer than with one bucket. 10 MiB is best,
-// and with 25 MiB a step takes 1.04 times as long.
-// <!-- figure: 1.04 = run-06: seconds[network=ResNet-18, machine=p100-25gbe, bucket_bytes=26214400]
-// / [bucket_bytes=10485760] -->
+// The table's last column is for ResNet-18 on 64 P100 cards in 16 hosts (`p100-25gbe`). Between
+// hosts a is 14 µs and B is 3 GB/s, so $k a B$ is 2.7 MB. One bucket takes 31.7 ms to exchange.
+// With 4 KiB, 27 buckets of 1.7 MB on average take 84.7 ms, so each additional one costs 2.0 ms,
+// and two thirds of the exchange are fixed costs. The step is longer than with one bucket. 10 MiB
+// is best, and with 25 MiB a step takes 1.04 times as long.
+// <!-- figure: 31.7 = run-06: exchange[machine=p100-25gbe, bucket_bytes=nan] x1000 -->
+// <!-- figure: 84.7 = run-06: exchange[machine=p100-25gbe, bucket_bytes=4096] x1000 -->
+// <!-- figure: 1.04 = run-06: seconds[machine=p100-25gbe, bucket_bytes=26214400] /
+// [bucket_bytes=10485760] -->
 //
 // ![How much longer a step takes than one without any exchange. A large point marks the best
 // size.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
@@ -230,21 +228,19 @@
 //
 // On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
 // ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020]. For
-// today's larger models, [developers discuss](https://github.com/pytorch/pytorch/issues/118421)
-// buckets of 100 MB.
+// larger models, [developers discuss](https://github.com/pytorch/pytorch/issues/118421) 100 MB.
 //
 // ## What moves
 //
-// Let P be the size of all parameters in bytes. In DP's chain, a device in the middle sends P bytes
-// of parameters on to the next device and P bytes of gradients back, so it sends 2P bytes and
-// receives 2P bytes in each step. In DDP's ring (chapter 2), each rank sends and receives $2
-// (k-1)/k \cdot P$ bytes of gradients. For LeNet, P is 516,272. The program counts the bytes of
-// each step and stops if they differ from the formulas.
+// Let P be the size of all parameters in bytes (LeNet: 516,272). In DP's chain, a device in the
+// middle sends P bytes of parameters on and P bytes of gradients back, and receives as much. In
+// DDP's ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. The
+// program counts the bytes of each step and stops if they differ from the formulas.
 //
 // behind/traffic_and_memory.c:print_traffic
 //
-// With 64 images on each device, device 1 of DP sends 34 % more than a rank of DDP. Device 0 also
-// sends the images and receives the outputs. (Without NCCL, it would send k-1 times P.)
+// Device 1 of DP sends 34 % more than a rank of DDP. Device 0 also sends the images and receives
+// the outputs. (Without NCCL, it would send k-1 times P.)
 //
 // ## Who holds what
 //
@@ -275,13 +271,12 @@
 //
 // behind/traffic_and_memory.c:print_samplers
 //
-// A test accuracy should count each image once. The last column shows how many images three ranks
-// count in a test set of 10,000. With padding, two images count twice.
+// A test accuracy should count each image once. With padding, three ranks count two of 10,000 test
+// images twice.
 //
 // ## Six claims
 //
-// An article on the two wrappers makes these six claims. Decide whether each is true, then look at
-// the table.
+// Which of these claims, from an article on the two wrappers, are true? Decide, then see the table.
 //
 // 1. DataParallel is parallel only in the forward pass. It computes the gradients on one GPU.
 // 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
@@ -293,27 +288,26 @@
 //
 // behind/claims.c:print_claims
 //
-// Times, bytes and memory are for four devices with 64 images on each:
+// Claims 1 and 4 are about ResNet-18, the others about LeNet, on four devices with 64 images on
+// each. The memory is that of LeNet with 10,000 classes. Claim 3 is false because in a ring all
+// ranks do the same.
 //
-// 1. This is ResNet-18's step on the four modelled RTX 4090 cards.
-// 2. The claim confuses two kinds of gradients. Gradients with respect to parameters are summed
-//    over the ranks. Gradients with respect to activations, which pass from layer to layer, stay on
-//    their rank. For two ranks with 128 images each, the table compares the gradients of the pixels
-//    at the end of LeNet's backward pass. Pixels whose gradient is zero on both ranks are left out.
-// 3. In a ring, all ranks do the same. LeNet's $2 \cdot 3/4 \cdot P$ is 774 KB.
-// 4. Rank 0 also sends buffers, here ResNet-18's running statistics. They are small, so our rank 0
-//    sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
-// 5. The network is LeNet with 10,000 classes, as above.
-// 6. Suppose the last minibatch has three rows, two on device 0 and one on device 1. The mean of
-// the
-//    two mean losses then gives the row on device 1 twice the weight of each of the others. The
-//    percentage is the largest error, relative to the largest number in the update.
+// Claim 2 confuses two kinds of gradients. Those with respect to parameters are summed over the
+// ranks. Those with respect to activations, which pass from layer to layer, stay on their rank. The
+// table compares the pixels' gradients on two ranks with 128 images each, without the pixels whose
+// gradient is zero on both.
+//
+// In claim 4, rank 0 also sends buffers, which are small, to each of the other three ranks.
+//
+// In claim 6, suppose the last minibatch has two rows on device 0 and one on device 1. The mean of
+// the two mean losses then gives the row on device 1 twice the weight of each of the others. The
+// percentage is the largest error, relative to the largest number in the update.
 //
 // ## Five mistakes
 //
-// `mistakes.c` makes five mistakes on purpose. The first three end the program, so they run in a
-// child process. The fifth divides twice, first by k, as PyTorch's DDP does, and then by the number
-// of rows, as ours does:
+// `mistakes.c` makes five mistakes on purpose, the first three in child processes, which they end.
+// The fifth divides first by k, as PyTorch's DDP does, and then by the number of rows, as ours
+// does:
 //
 // mistakes.c:divide_twice
 //
@@ -330,7 +324,8 @@
 // - DDP sends parameters only once, at the beginning. All ranks get the same sums and make the same
 //   updates.
 // - The exchange of a bucket starts when its last gradient is final. All ranks exchange the buckets
-//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost.
+//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost, so
+//   the best buckets are larger on many devices.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right only for equal shards.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -353,14 +348,12 @@
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass and the exchanges
-//    take together. Which size is best, and when is the prediction wrong?
+// 1. Write PyTorch's bucket rule and use it to predict how long a step takes. Which size is best?
 // 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
-//    one backward: 1F1B). How do the memory and the bubble change, and what happens over slow
-//    links?
+//    one backward: 1F1B). How do the memory and the bubble change?
 // 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
 // 4. Process a minibatch in m parts and exchange the gradients once (PyTorch's `no_sync`). When is
-//    the result the same, to the last bit, as with the whole minibatch?
+//    the result bit-identical to that of the whole minibatch?
 
 // ## The program
 

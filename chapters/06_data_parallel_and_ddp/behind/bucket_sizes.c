@@ -14,7 +14,7 @@ enum { MANY = 64, NUM_SWEEPS = 2 * NUM_NETWORKS + 1 };
 typedef struct Sweep {
     Setup setup;
     const Machine *machine;
-    double seconds[NUM_SIZES + 1];
+    double seconds[NUM_SIZES + 1], exchange[NUM_SIZES + 1];
     int buckets[NUM_SIZES + 1], best;
 } Sweep;
 
@@ -27,6 +27,7 @@ static Sweep sweep(const NetworkKind *network, const Machine *machine, int k, in
         if (i == NONE) choose_this_allreduce(&no_exchange);
         StepRecord *r = record_one_step(&s.setup, machine);
         s.seconds[i] = r->seconds;
+        s.exchange[i] = exchange_of(r).seconds;
         s.buckets[i] = r->num_buckets;
         step_record_free(r);
         if (i < NONE && s.seconds[i] < s.seconds[s.best]) s.best = i;
@@ -52,10 +53,10 @@ static void print_sweeps(const Sweep *a, const Sweep *b, const Sweep *many) {
 
 static void write_sweep(FILE *csv, const Sweep *s) {
     for (int i = 0; i < NUM_SIZES; i++)
-        fprintf(csv, "%s,%s,%d,%d,%.0f,%d,%.9g,%.9g,%d\n", s->setup.network->title,
+        fprintf(csv, "%s,%s,%d,%d,%.0f,%d,%.9g,%.9g,%d,%.9g\n", s->setup.network->title,
                 s->machine->name, s->setup.k, s->setup.rows,
                 sizes[i] == ONE_BUCKET ? (double)NAN : (double)sizes[i], s->buckets[i],
-                s->seconds[i], s->seconds[NONE], i == s->best);
+                s->seconds[i], s->seconds[NONE], i == s->best, s->exchange[i]);
 }
 
 bool sweep_bucket_sizes(int k, int rows) {
@@ -69,7 +70,8 @@ bool sweep_bucket_sizes(int k, int rows) {
     s[NUM_SWEEPS - 1] = sweep(&networks[1], machine_find(many_machine), MANY, rows);
     print_sweeps(&s[0], &s[2], &s[NUM_SWEEPS - 1]);
     OutputFile out = output_open(csv);
-    fprintf(out.stream, "network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best\n");
+    fprintf(out.stream,
+            "network,machine,devices,rows,bucket_bytes,buckets,seconds,without,best,exchange\n");
     for (int i = 0; i < NUM_SWEEPS; i++) write_sweep(out.stream, &s[i]);
     output_close(&out);
     plot_draw(png, "bucket_sizes.gp", csv);
