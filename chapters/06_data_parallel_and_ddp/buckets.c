@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
-                   size_t bytes) {
+static Buckets no_buckets(const int order[], int num_params) {
     Buckets b = {.num_params = num_params};
     b.order = xmalloc(sizeof *order * (size_t)num_params);
     memcpy(b.order, order, sizeof *order * (size_t)num_params);
     b.first = xcalloc((size_t)num_params + 1, sizeof *b.first);
     b.floats = xcalloc((size_t)num_params, sizeof *b.floats);
+    return b;
+}
+
+Buckets buckets_of(const size_t sizes[], const int order[], int num_params, size_t first_bytes,
+                   size_t bytes) {
+    Buckets b = no_buckets(order, num_params);
     size_t limit = first_bytes;
     for (int i = 0; i < num_params; i++) {
         b.floats[b.n] += sizes[order[i]];

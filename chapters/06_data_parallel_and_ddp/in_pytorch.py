@@ -27,6 +27,7 @@ def lenet():
                          nn.Linear(128, 10))
 
 
+# C: broadcast
 def replicate(net):
     """DDP does this once. DataParallel copies from GPU 0 to the others in each step."""
     for t in net.state_dict().values():

@@ -6,8 +6,8 @@
 
 // ## In PyTorch
 //
-// Chapter 5 needs a page of code to train a network on k devices. PyTorch has two wrappers that do
-// the same. Most users meet the older one first, because it takes only one line:
+// PyTorch has two wrappers that train a network on k devices. Most users meet the older one first,
+// because it takes only one line:
 //
 // ```python
 // net = nn.DataParallel(net)
@@ -38,15 +38,14 @@
 // |:-------------------|:--------------------------|:------------------------------|
 // | minibatch          | on device 0               | each rank loads its own part  |
 // | parameters         | from device 0 to all      | stay where they are           |
-// | loss               | on device 0               | on each rank                  |
 // | gradients          | summed on device 0        | summed on all ranks           |
 // | exchanged          | after backward            | during backward               |
 // | update             | on device 0               | on each rank                  |
 // | running statistics | device 0's are kept       | rank 0's are sent to all      |
 //
-// (Running statistics belong to batch norm; see chapter 5. Chapter 5's `DataParallel` is the book's
-// wrapper, not PyTorch's.) In this chapter, one program plays all ranks of DDP, one on each device.
-// In chapter 8, each rank is a process.
+// (Running statistics belong to batch norm; see chapter 5, whose `DataParallel` is the book's.) In
+// this chapter, one program plays all ranks of DDP, one on each device. In chapter 8, each rank is
+// a process, and its `in_pytorch.py` is a complete program with the loop above.
 //
 // ## A step of DataParallel
 //
@@ -63,31 +62,22 @@
 // ```
 //
 // Only device 0 updates its parameters. The other devices still have the old ones, so in each step
-// they get new *replicas* (copies) of device 0's parameters:
-//
-// dp.c:replicate
-//
-// `broadcast()` sends the parameters along a chain, in pieces, as NCCL does. Device 1 passes a
-// piece on to device 2 while it receives the next piece from device 0, so the whole chain takes
-// little longer than one copy. `reduce()` sends the gradients back along the same chain, also in
-// pieces. Each device adds its own gradients to what it receives, and device 0 ends up with the
-// sum. (Without NCCL, PyTorch copies from device 0 to one device after another and sums on device
-// 0; see `torch/nn/parallel/comm.py`.)
-//
-// There is no division by k here, because device 0 computes the loss from all outputs.
+// they get new *replicas* (copies) of device 0's parameters. As in NCCL's broadcast, these travel
+// along a chain, in pieces. Device 1 passes a piece on to device 2 while it receives the next one
+// from device 0, so the whole chain takes little longer than one copy. The gradients come back
+// along the same chain. Each device adds its own, and device 0 ends up with the sum. (Without NCCL,
+// PyTorch copies from device 0 to one device after another and sums on device 0.)
 //
 // ## A step in time
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
-// pass, and gradients of the same size have to come back before the update. No device computes
-// during these exchanges. DDP exchanges only gradients. It puts them into *buckets* and exchanges
-// one bucket after another, many of them while the backward pass is still computing other
-// gradients.
+// pass, and as many bytes of gradients have to come back before the update, while no device
+// computes. DDP exchanges only gradients, in *buckets*, most of them during the backward pass.
 //
 // We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
-// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s. This speed
-// was measured on a server with eight of these cards (`common/model/machines/rtx4090-pcie.machine`
-// names the source).
+// 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s, which was
+// measured on a server with eight of these cards. (`common/model/machines/rtx4090-pcie.machine`
+// names the source.)
 // <!-- figure: 13.9 = run-06: without[network=ResNet-18, machine=rtx4090-pcie, best=1] x1000 -->
 //
 // main.c:ask_about_time
@@ -96,26 +86,35 @@
 // ![A step of DP, of DDP with one bucket, and of DDP with buckets of 4 MiB, on the ideal links of
 // the model. A copy between two devices is drawn in both lanes, because it occupies both
 // links.](plots/06_data_parallel_and_ddp_modelled.png "Three timelines of one step of ResNet-18 on
-// four modelled devices. DP has four lanes: parameters on all devices, then forward and backward,
-// then gradients on all. DDP has two lanes for each device. With one bucket, all communication is
-// after backward, with small buckets most of it is during backward.")
+// four modelled devices. DP: parameters on all devices, then forward and backward, then gradients
+// on all. DDP has two lanes for each device. With one bucket, all communication is after backward,
+// with small buckets most of it is during backward.")
 //
-// Device 0 spends the same time computing in all three steps. With DP it waits longest, because
-// both exchanges happen while no device computes. With DDP, each device has a second queue for
-// communication. (See the last two columns.) With one bucket, the exchange starts after the
-// backward pass. With buckets of 4 MiB, nearly all of it happens during the backward pass. (The
-// last layers have most of the parameters, so most buckets are full early. The last bucket waits
-// for the first layer.)
+// With DP, device 0 waits longest, because both exchanges happen while no device computes. With
+// DDP, each device has a second queue for communication (the last two columns). With one bucket,
+// the exchange starts after the backward pass. With buckets of 4 MiB, nearly all of it happens
+// during the backward pass. The last layers have most parameters, so most buckets are full early.
 //
 // 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
 // On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
-// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below).
-// So less than half of the exchange could be hidden.
+// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below),
+// so less than half of the exchange could be hidden.
+// <!-- figure: 94 = run-06: "DDP, buckets of 4" --> <!-- figure: 8.8 = run-06: "1 DP" -->
 //
 // ## Exchange under backward
 //
+// When a rank wraps its network, DDP does three things. It sends rank 0's parameters and buffers
+// (batch norm's running statistics) to all ranks. It puts the parameters into buckets, from the
+// last layer to the first. And it gives each parameter a *hook*, a function that autograd calls
+// when the parameter's gradient is final.
+//
+// ddp.c:broadcast
+//
+// So the replicas stay equal. Only the buffers are sent again, before each forward pass.
+//
 // The backward pass begins with the last layer, so the gradients of later layers are complete long
-// before the gradients of earlier ones. Here is a network with four layers and two buckets:
+// before those of earlier ones. Here is a network with four layers and two buckets, and then the
+// functions that follow a bucket from its first gradient to the update, in calling order.
 //
 // ```
 // compute      | backward 4 | backward 3 | backward 2 | backward 1 |            | update |
@@ -126,11 +125,10 @@
 //                                (layers 4 and 3)          (layers 2 and 1)
 // ```
 //
-// The functions below follow a bucket from its first gradient to the update, in calling order.
-//
-// *A gradient is final.* When DDP wraps the network, it gives each parameter a hook. Autograd calls
-// this hook when the parameter's gradient is final. (`Arrival` tells the hook which gradient this
-// is, and on which rank.)
+// *A gradient is final.* Autograd calls the hook. (`Arrival` tells it which gradient this is, and
+// on which rank.) A parameter that the loss does not depend on gets no gradient, and its bucket
+// would wait forever. With `find_unused_parameters=True`, DDP searches for such parameters in each
+// step and counts them as final.
 //
 // ddp.c:hook_all
 //
@@ -141,8 +139,7 @@
 //
 // An allreduce is like a meeting that all ranks must attend. If two processes brought different
 // buckets, they would wait for each other forever or add up the wrong numbers. So all ranks
-// exchange the buckets in the same order, even if a later bucket is full first. (A process would
-// see only its own counters, and wait inside the allreduce.)
+// exchange the buckets in the same order, even if a later bucket is full first.
 //
 // ddp.c:next_is_ready
 //
@@ -157,14 +154,18 @@
 //
 // ddp.c:wait_for_sums
 //
-// Here each gradient is stored in its bucket, as with PyTorch's `gradient_as_bucket_view=True`. By
-// default, PyTorch copies each gradient into its bucket and copies the sum back.
+// In C, each gradient is stored in its bucket from the beginning, as with PyTorch's
+// `gradient_as_bucket_view=True`. By default, PyTorch copies it there and copies the sum back, as
+// the Python in the tabs does. The programs also divide in different places:
 //
-// Where does the division happen? In PyTorch, each rank's loss is a mean over its own rows, and DDP
-// divides the sum of the gradients by k. The result is the mean over all rows if all ranks have the
-// same number of rows. Here each rank sums the losses of its rows, and the update divides once, by
-// the total number of rows. Except for rounding, both wrappers make the same update as one device
-// (`tests/test_ddp.c`).
+// |                     | a rank's loss      | the sum is divided by | right for    |
+// |:--------------------|:-------------------|:----------------------|:-------------|
+// | here                | sum over its rows  | all ranks' rows       | all shards   |
+// | PyTorch's DDP       | mean over its rows | k, by DDP             | equal shards |
+// | Python in the tabs  | mean over its rows | k, by your own code   | equal shards |
+// | PyTorch's DP        | mean over all rows, on device 0 | nothing | all shards  |
+//
+// Except for rounding, DP and DDP make the same update as one device (`tests/test_ddp.c`).
 //
 // ## How large a bucket?
 //
@@ -175,62 +176,84 @@
 // A bucket is closed when it has *reached* its size. It may be larger, because no gradient is cut
 // in two. By default, the first bucket is closed at 1 MiB, so that the first exchange starts early.
 // The others are closed at 25 MiB. If you set `bucket_cap_mb`, the newest PyTorch uses that size
-// for all buckets, and so do our tables. (In its first step, DDP uses one bucket for all gradients.
-// Then it makes new buckets in the order in which the gradients arrived. With
-// `find_unused_parameters` it does neither; see `torch/csrc/distributed/c10d/reducer.cpp`.)
+// for all buckets, and so do our tables. (By default, DDP makes new buckets after its first step,
+// in the order in which the gradients arrived.)
 //
-// Small buckets are soon full, but each exchange has a fixed cost, however few bytes it moves. A
-// ring on four devices takes six steps, one after the other, and even an empty copy takes 12.4 µs
-// on this machine (same source). Large buckets are full only late. The last bucket is never full
-// before the backward pass ends, so its exchange cannot be hidden. LeNet's backward pass is short.
+// Large buckets are full only late, and the exchange of the last one is never hidden. Small buckets
+// are soon full, but each exchange has a fixed cost. In "A step in time", one bucket took 3.64 ms
+// and seven took 4.16 ms, so each of the six additional exchanges cost 87 µs. A ring on four
+// devices takes six steps, one after the other, and even an empty copy takes 12.4 µs between these
+// cards (same source). That makes 74 µs. The rest is three additions, each in a kernel of at least
+// 4.4 µs. All of LeNet's gradients in one exchange take 129 µs.
+// (The table is for these four cards, and its last column for 64 other ones: next section.)
+// <!-- figure: 3.64 = run-06: "DDP, one bucket" --> <!-- figure: 4.16 = run-06: "DDP, buckets of 4"
+// --> <!-- figure: 129 = run-06 --overlap lenet: exchange x1000000 -->
 //
 // main.c:ask_about_buckets
 //
 // behind/bucket_sizes.c:sweep_bucket_sizes
 //
-// For LeNet, two buckets are best, but they do not save much. Four buckets cost more time than they
-// save. ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 4 MiB are
-// about equally good. One bucket for all gradients makes its step a quarter longer.
+// For LeNet, two buckets are best, but they do not save much. Four cost more time than they save.
+// ResNet-18's backward pass is long enough for many exchanges, and all sizes up to 10 MiB are about
+// equally good. (At 10 MiB the last bucket has 0.6 MB, at 4 MiB 2.1 MB.) One bucket for all
+// gradients makes its step a quarter longer.
+//
+// ## Why 25 MiB?
+//
+// In a ring on k devices, each of the $2 (k-1)$ steps moves a k-th of the bucket. If an empty copy
+// takes the time a, and a link carries B bytes per second, the exchange of a bucket of b bytes
+// takes
+//
+// $$2 (k-1) \left(a + \frac{b}{k B}\right)$$
+//
+// The fixed part and the moving part are equal at $b = k a B$. On four RTX 4090 cards that is 4 x
+// 12.4 µs x 19.5 GB/s, about 1 MB. In a ring of 100 such cards it is 24 MB. So 25 MiB is a size for
+// many devices and large networks. On four cards it leaves ResNet-18 with two buckets.
+//
+// The table's last column is for ResNet-18 on 64 P100 cards in 16 hosts (`p100-25gbe`). Between
+// hosts a is 14 µs and B is 3 GB/s, so $k a B$ is 2.7 MB. One bucket takes 31.7 ms to exchange.
+// With 4 KiB, 27 buckets of 1.7 MB on average take 84.7 ms, so each additional one costs 2.0 ms,
+// and two thirds of the exchange are fixed costs. The step is longer than with one bucket. 10 MiB
+// is best, and with 25 MiB a step takes 1.04 times as long.
+// <!-- figure: 31.7 = run-06: exchange[machine=p100-25gbe, bucket_bytes=nan] x1000 -->
+// <!-- figure: 84.7 = run-06: exchange[machine=p100-25gbe, bucket_bytes=4096] x1000 -->
+// <!-- figure: 1.04 = run-06: seconds[machine=p100-25gbe, bucket_bytes=26214400] /
+// [bucket_bytes=10485760] -->
 //
 // ![How much longer a step takes than one without any exchange. A large point marks the best
 // size.](plots/06_data_parallel_and_ddp_buckets.png "Two panels, LeNet and ResNet-18, each with a
-// curve for GPUs on PCIe and one for a DGX A100. Step time relative to a step without exchange,
-// over the bucket size. LeNet on PCIe is lowest at 256 KiB. ResNet-18 on PCIe is flat and close to
-// 1 up to a few MiB, then rises steeply. Both curves of the DGX A100 are nearly flat.")
+// curve for four GPUs on PCIe and one for four of a DGX A100. LeNet on PCIe is lowest at 256 KiB.
+// ResNet-18 on PCIe is close to 1 up to 10 MiB, then rises. Both curves of the DGX A100 are nearly
+// flat. The curve of ResNet-18 on 64 P100 is lowest at 10 MiB and highest at 4 KiB.")
 //
 // On the fast links of a DGX A100, the size hardly matters. When PyTorch's authors trained
-// ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020].
+// ResNet-50 on 32 GPUs with NCCL, hiding the exchange made a step 38.0 % shorter [@li2020]. For
+// larger models, [developers discuss](https://github.com/pytorch/pytorch/issues/118421) 100 MB.
 //
 // ## What moves
 //
-// Let P be the size of all parameters in bytes. In DP's chain, each device except the last sends P
-// bytes of parameters to the next device. Each device except the first sends P bytes of gradients
-// back. So a device in the middle sends 2P bytes per step and receives 2P bytes. DDP sends no
-// parameters. In a ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of
-// gradients. The table is for a step of LeNet (P = 516,272) with 64 images on each device. The
-// program counts the bytes and stops if they differ from the formulas.
+// Let P be the size of all parameters in bytes (LeNet: 516,272). In DP's chain, a device in the
+// middle sends P bytes of parameters on and P bytes of gradients back, and receives as much. In
+// DDP's ring (chapter 2), each rank sends and receives $2 (k-1)/k \cdot P$ bytes of gradients. The
+// program counts the bytes of each step and stops if they differ from the formulas.
 //
 // behind/traffic_and_memory.c:print_traffic
 //
-// With more than two devices, device 1 is in the middle of the chain. On 4 devices it sends 34 %
-// more than a rank of DDP, but on 8 devices only 15 % more. Device 0 also sends the images and
-// receives the outputs. (Without NCCL, it would send k-1 times P.) For DDP, the table shows rank 0.
-// LeNet's 129,068 gradients cannot be cut into 8 equal parts, so on 8 devices the formula is off by
-// 4 bytes.
+// Device 1 of DP sends 34 % more than a rank of DDP. Device 0 also sends the images and receives
+// the outputs. (Without NCCL, it would send k-1 times P.)
 //
 // ## Who holds what
 //
 // With DP, device 0 holds the whole minibatch, all outputs, and their gradients. LeNet has ten
 // classes, so its outputs are small. But what if there were 10,000 classes, as in the last layer of
-// a language model? Each image would have 10,000 outputs. The last layer would also have more
-// parameters, on every device.
+// a language model? The last layer would also have more parameters, on every device.
 //
 // main.c:ask_about_memory
 //
 // behind/traffic_and_memory.c:print_memory
 //
-// The usual remedy is to compute the loss inside `forward`, so that only losses are gathered. Claim
-// 6 below is about this remedy.
+// The usual remedy is to compute the loss inside `forward`, so that only losses are gathered (claim
+// 6 below).
 //
 // ## Each rank's images
 //
@@ -243,18 +266,17 @@
 // An allreduce needs all ranks, so all must take the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
 // *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
-// may then have one more image than others. In our C code the update is still right, because we
-// divide once, by the total number of rows. (For DDP, scale the loss as in chapter 3.)
+// may then have one more image than others. That is right here, where we divide by the number of
+// rows. (For DDP, scale the loss as in chapter 3.)
 //
 // behind/traffic_and_memory.c:print_samplers
 //
-// A test accuracy should count each image once. The last column shows how many images three ranks
-// count in a test set of 10,000. With padding, two images count twice.
+// A test accuracy should count each image once. With padding, three ranks count two of 10,000 test
+// images twice.
 //
 // ## Six claims
 //
-// An article on the two wrappers makes these six claims. Decide whether each is true, then look at
-// the table.
+// Which of these claims, from an article on the two wrappers, are true? Decide, then see the table.
 //
 // 1. DataParallel is parallel only in the forward pass. It computes the gradients on one GPU.
 // 2. In DDP, all GPUs average their gradients at each layer, then pass the same gradient on to the
@@ -266,36 +288,34 @@
 //
 // behind/claims.c:print_claims
 //
-// Times, bytes and memory are for four devices with 64 images on each. Here are the reasons:
+// Claims 1 and 4 are about ResNet-18, the others about LeNet, on four devices with 64 images on
+// each. The memory is that of LeNet with 10,000 classes. Claim 3 is false because in a ring all
+// ranks do the same.
 //
-// 1. For 8.8 ms of ResNet-18's step, all four modelled RTX 4090 cards compute gradients at the same
-//    time.
-// 2. The claim confuses two kinds of gradients. Gradients with respect to parameters are summed
-//    over the ranks. Gradients with respect to activations, which pass from layer to layer, stay on
-//    their rank. For two ranks with 128 images each, the table compares the gradients of the pixels
-//    at the end of LeNet's backward pass. Pixels whose gradient is zero on both ranks are left out.
-// 3. In a ring, all ranks do the same. LeNet's $2 \cdot 3/4 \cdot P$ is 774 KB.
-// 4. Rank 0 also sends buffers, here ResNet-18's running statistics. They are small, so our rank 0
-//    sends a copy to each of the other three ranks. (PyTorch broadcasts them with NCCL.)
-// 5. The network is LeNet with 10,000 classes, as above.
-// 6. Device 0 now needs only 1.02 times as much. But suppose the last minibatch has three rows, two
-//    on device 0 and one on device 1. The mean of the two mean losses then gives the row on device
-//    1 twice the weight of each of the others. The percentage is the largest error, relative to the
-//    largest number in the update.
+// Claim 2 confuses two kinds of gradients. Those with respect to parameters are summed over the
+// ranks. Those with respect to activations, which pass from layer to layer, stay on their rank. The
+// table compares the pixels' gradients on two ranks with 128 images each, without the pixels whose
+// gradient is zero on both.
+//
+// In claim 4, rank 0 also sends buffers, which are small, to each of the other three ranks.
+//
+// In claim 6, suppose the last minibatch has two rows on device 0 and one on device 1. The mean of
+// the two mean losses then gives the row on device 1 twice the weight of each of the others. The
+// percentage is the largest error, relative to the largest number in the update.
 //
 // ## Five mistakes
 //
-// `mistakes.c` makes five mistakes on purpose. The first three end the program, so they run in a
-// child process. `ddp.c` checks each bucket before its exchange. The fifth mistake divides twice,
-// first by k, as PyTorch's DDP does, and then by the number of rows, as ours does:
+// `mistakes.c` makes five mistakes on purpose, the first three in child processes, which they end.
+// The fifth divides first by k, as PyTorch's DDP does, and then by the number of rows, as ours
+// does:
 //
 // mistakes.c:divide_twice
 //
 // mistakes.c:make_mistakes
 //
 // PyTorch's DDP makes neither mistake 1 nor 2, but code that exchanges by hand can. PyTorch also
-// reports mistake 3, in the next forward pass, unless you set `find_unused_parameters`. It does not
-// notice mistakes 4 and 5. With mistake 5, the network still learns, but more slowly.
+// reports mistake 3, in the next forward pass. It does not notice mistakes 4 and 5. With mistake 5,
+// the network still learns, but more slowly.
 
 // ## Summary
 //
@@ -304,7 +324,8 @@
 // - DDP sends parameters only once, at the beginning. All ranks get the same sums and make the same
 //   updates.
 // - The exchange of a bucket starts when its last gradient is final. All ranks exchange the buckets
-//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost.
+//   in the same order. All exchanges except the last can be hidden, but each has a fixed cost, so
+//   the best buckets are larger on many devices.
 // - In DP, device 0 needs the most memory. A loss inside `forward` helps, but a mean of means is
 //   right only for equal shards.
 // - Each rank loads its own images. Tell the sampler the epoch, and test without padding.
@@ -327,14 +348,12 @@
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule and use it to predict how long the backward pass and the exchanges
-//    take together. Which size is best, and when is the prediction wrong?
+// 1. Write PyTorch's bucket rule and use it to predict how long a step takes. Which size is best?
 // 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
-//    one backward: 1F1B). How do the memory and the bubble change, and what happens over slow
-//    links?
+//    one backward: 1F1B). How do the memory and the bubble change?
 // 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
 // 4. Process a minibatch in m parts and exchange the gradients once (PyTorch's `no_sync`). When is
-//    the result the same, to the last bit, as with the whole minibatch?
+//    the result bit-identical to that of the whole minibatch?
 
 // ## The program
 
@@ -372,7 +391,7 @@ static void tell(int k, DataIter *batches) {
     Tensor *X, *y;
     data_iter_first(batches, &X, &y);
     compare_times(k);
-    print_traffic(ROWS);
+    print_traffic(k, ROWS);
     Prediction memory = ask_about_memory(k);
     predict_compare(memory, print_memory(k, ROWS), "times as much");
     print_samplers();

@@ -98,7 +98,7 @@ static double same_places(bool told) {
 static void forget_set_epoch(void) {
     double forgotten = same_places(false), told = same_places(true);
     printf("  4. sampler_set_epoch() is forgotten:\n%.1f %% of the order is the same in two "
-           "epochs; with sampler_set_epoch(), %.1f %%\n",
+           "epochs, but %.1f %% if it is called\n",
            100 * forgotten, 100 * told);
     CHECK(forgotten == 1 && told < 0.05, "an order is known again");
 }

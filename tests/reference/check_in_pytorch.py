@@ -115,9 +115,9 @@ def chapter_05():
 
 
 def chapter_06():
-    ours, theirs = c_program("06"), printed("06")
+    ours, theirs = c_program("06", "--devices", "2"), printed("06")
     of_kib = {"4 KiB": "4", "64 KiB": "64", "256 KiB": "256", "1 MiB": "1024", "4 MiB": "4096"}
-    counts = dict(numbers(ours, r"^  (\d+ [KM]iB) +(\d+) +[\d.]+ +\d+ +[\d.]+$"))
+    counts = dict(numbers(ours, r"^  (\d+ [KM]iB) +(\d+) +[\d.]+ +\d+ +[\d.]+ +[\d.]+$"))
     same("buckets", dict(numbers(theirs, r"^buckets of +(\d+) KiB: (\d+)")), {of_kib[n]: counts[n] for n in of_kib})
     same("bytes of a ring of two", numbers(theirs, r"each rank sends ([\d,]+)"), numbers(ours, r"^ +2  .* ([\d,]+) +[\d,]+$"))
     same("samplers", [(m, re.sub(r"\D+", " ", images).strip(), n) for m, images, n in

@@ -88,9 +88,9 @@ static void claims_3_and_4(Table *t, int k, int rows) {
     double all = (double)resnet->total[0].sent, buffers = all - (double)resnet->total[1].sent;
     bool more = first > 1.01 * second;
     print_claim(t, "3 DDP: rank 0 broadcasts the mean", more, more, true,
-                xprintf("rank 0 sends %.0f KB, rank 1 %.0f", first / 1e3, second / 1e3));
+                xprintf("rank 0 sends %.0f KB, rank 1 %.0f KB", first / 1e3, second / 1e3));
     print_claim(t, "4 DDP: only gradients cross", all > 2 * buffers, buffers == 0, true,
-                xprintf("%.2f of %.2f MB that rank 0 sends are buffers", buffers / 1e6, all / 1e6));
+                xprintf("rank 0 sends %.2f MB, %.2f MB of it buffers", all / 1e6, buffers / 1e6));
     step_record_free(lenet);
     step_record_free(resnet);
 }

@@ -12,21 +12,18 @@ static void record_both(int classes, int k, int rows, StepRecord *both[2]) {
                                        modelled_machine());
 }
 
-void print_traffic(int rows) {
+void print_traffic(int k, int rows) {
     printf("\n");
     StepRecord *both[2];
     Table t =
         TABLE(NULL, WHOLE("devices"), WHOLE("DP: device 0 sends"), WHOLE("receives", .width = 9),
               WHOLE("device 1 sends"), WHOLE("receives", .width = 9), WHOLE("DDP: a rank sends"),
               WHOLE("receives", .width = 9));
-    for (int k = 2; k <= 8; k *= 2) {
-        if (!book_can_use_devices(k)) continue;
-        record_both(10, k, rows, both);
-        Traffic first = both[0]->total[0], other = both[0]->total[1], rank = both[1]->total[0];
-        table_numbers(&t, k, (double)first.sent, (double)first.received, (double)other.sent,
-                      (double)other.received, (double)rank.sent, (double)rank.received);
-        for (int i = 0; i < 2; i++) step_record_free(both[i]);
-    }
+    record_both(10, k, rows, both);
+    Traffic first = both[0]->total[0], other = both[0]->total[1], rank = both[1]->total[0];
+    table_numbers(&t, k, (double)first.sent, (double)first.received, (double)other.sent,
+                  (double)other.received, (double)rank.sent, (double)rank.received);
+    for (int i = 0; i < 2; i++) step_record_free(both[i]);
 }
 
 double print_memory(int k, int rows) {
