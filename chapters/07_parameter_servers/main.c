@@ -31,9 +31,10 @@ static Pace pace;
 // ![The first steps, with their numbers. In synchronous training, three workers are idle most of
 // the time. In asynchronous training, none is. The arrow leads from worker 3's first pull to its
 // push. In the meantime, each of the others pushes three
-// times.](plots/07_parameter_servers_slow_worker.png "Two timelines of four workers. In the upper
-// one, three workers wait after each step until worker 3 has pushed. In the lower one, all bars
-// follow each other closely. An arrow below it says that worker 3's push misses 9 others.")
+// times, so worker 3's push misses nine.](plots/07_parameter_servers_slow_worker.png "Two timelines
+// of four workers. In the upper one, three workers wait after each step until worker 3 has pushed.
+// In the lower one, all bars follow each other closely. An arrow below it says that worker 3's push
+// misses 9 others.")
 //
 // While the slow worker takes one step, each of the others could take four. That would be 13
 // pushes, but synchronous training makes only 4. It takes a little more than 13/4 = 3.25 times as
@@ -112,7 +113,8 @@ static Pace pace;
 // all four wait for each other, they compute from the same parameters. Then their pushes miss 0, 1,
 // 2 and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
 // s, the slow worker's push can miss s+1 steps of each other worker. With SSP 1, these are the 6
-// pushes in the table below. With SSP 3 they would be 12, but the others have time for only nine.
+// pushes in the table below. With SSP 3 they would be 12, but the others have time for only nine,
+// as in the first figure.
 //
 // Does staleness harm the accuracy? We train LeNet in five ways, each with ten seeds, on 16,384
 // images (8,192 images, twice), with a learning rate lr of 0.2. (Training starts from
@@ -122,9 +124,9 @@ static Pace pace;
 // rate* is lr/W.
 //
 // - Dropped pushes, mean and maximum staleness, and modelled time (`dgx-a100`) are from the first
-// seed.
+//   seed.
 // - The test accuracy is the mean of all seeds. The "more" column is its difference from
-// synchronous training with the same seeds (with a 95 % confidence interval).
+//   synchronous training with the same seeds (with a 95 % confidence interval).
 //
 // behind/ways.c:compare_ways
 //
@@ -144,7 +146,7 @@ static Pace pace;
 // If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
 // first, training is synchronous, so an update adds up eight pushes. If each has the rate lr, the
 // update has eight times lr. In the second, a single worker makes the same number of pushes at the
-// same rate.
+// same rate. The table has the mean accuracy of ten seeds, after half as many images as above.
 //
 // main.c:ask_whether_it_learns
 //
@@ -273,28 +275,28 @@ static Pace pace;
 // ## Summary
 //
 // - Synchronous training is only as fast as its slowest worker. Asynchronous training uses the full
-// speed of every worker, but each push misses W-1 others on average.
+//   speed of every worker, but each push misses W-1 others on average.
 // - A bound helps if workers are slow now and then. A backup worker helps if one is always slow,
-// but so does unplugging it.
+//   but so does unplugging it.
 // - Staleness turns W small steps into one large step. Asynchronous training failed at the same
-// rates as synchronous training. When a push had the rate lr/W, we saw no effect of staleness on
-// accuracy (ten seeds, LeNet, 16,384 images).
+//   rates as synchronous training. When a push had the rate lr/W, we saw no effect of staleness on
+//   accuracy (ten seeds, LeNet, 16,384 images).
 // - Servers hold ranges of the parameters. With synchronous updates, the parameters are
-// bit-identical to chapter 4's. One server is a bottleneck. If each host is both worker and server,
-// it moves as much data as a device in a ring.
+//   bit-identical to chapter 4's. One server is a bottleneck. If each host is both worker and
+//   server, it moves as much data as a device in a ring.
 //
 // ## Questions
 //
 // 1. TensorFlow 1 had a copy of the model, a *tower*, on each GPU. A program with towers computes
-// the mean gradient of each tower's images and adds up these means. (`towers.c`, below, does this.)
-// It is changed from Adam to plain gradient descent, and diverges on 8 GPUs, although the learning
-// rate was tuned on one GPU. What happened?
+//    the mean gradient of each tower's images and adds up these means. (`towers.c`, below, does
+//    this.) It is changed from Adam to plain gradient descent, and diverges on 8 GPUs, although the
+//    learning rate was tuned on one GPU. What happened?
 // 2. With two workers, how much longer does the exchange take with one server than with two? With
-// four workers, how much longer with one server than with two, and than with four?
+//    four workers, how much longer with one server than with two, and than with four?
 // 3. The mean staleness should be W-1. Why is it slightly less in the table? Whose pushes are the
-// stalest?
+//    stalest?
 // 4. With backup workers, the slow worker's pushes are dropped. What does the network learn if only
-// the slow worker has a certain kind of image?
+//    the slow worker has a certain kind of image?
 //
 // ## Exercises
 //
