@@ -30,18 +30,16 @@ static Pace pace;
 //
 // ![The first steps, with their numbers. In synchronous training, three workers are idle most of
 // the time. In asynchronous training, none is. The arrow leads from worker 3's first pull to its
-// push. In the meantime, each of the others pushes three
-// times, so worker 3's push misses nine.](plots/07_parameter_servers_slow_worker.png "Two timelines
-// of four workers. In the upper one, three workers wait after each step until worker 3 has pushed.
-// In the lower one, all bars follow each other closely. An arrow below it says that worker 3's push
-// misses 9 others.")
+// push. In the meantime, each of the others pushes three times, and again just afterwards. So
+// worker 3's push misses nine.](plots/07_parameter_servers_slow_worker.png "Two timelines of four
+// workers. An arrow below the second one says that worker 3's push misses 9 others.")
 //
 // While the slow worker takes one step, each of the others could take four. That would be 13
 // pushes, but synchronous training makes only 4. It takes a little more than 13/4 = 3.25 times as
 // long, because workers also wait for links (see "A slow computer or a slow cable?").
 //
 // But when an asynchronous push arrives, the parameters are no longer those from which it was
-// computed. In the figure, worker 3's push *misses* nine others.
+// computed. It has *missed* the pushes in between.
 //
 // ## Who waits for whom
 //
@@ -70,9 +68,9 @@ static Pace pace;
 //
 // schedule.c:within_bound
 //
-// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait like synchronous training but
-// apply pushes one by one. With backup workers [@chen2016], the last b pushes of each step are
-// dropped:
+// SSP is *stale synchronous parallel* [@ho2013]. With s = 0, workers would wait as in synchronous
+// training, but pushes would be applied one by one. With backup workers [@chen2016], the last b
+// pushes of each step are dropped:
 //
 // schedule.c:fate_in_round
 //
@@ -96,9 +94,8 @@ static Pace pace;
 // ## Staleness
 //
 // The *staleness* of a push is the number of other pushes that it misses, those applied between its
-// worker's pull and its own arrival. (Pushes in the same update do not make each other stale, so no
-// push is stale in synchronous training.) In asynchronous training, a worker pulls as soon as it
-// has pushed. We call both together a visit.
+// worker's pull and its own arrival. (Pushes in the same update do not make each other stale.) In
+// asynchronous training, a worker pulls as soon as it has pushed. We call both together a visit.
 //
 // ```
 // worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
@@ -131,7 +128,7 @@ static Pace pace;
 // behind/ways.c:compare_ways
 //
 // ![Test accuracy: the mean, the worst and the best of ten seeds. Against pushes, the curves
-// coincide. Against time, asynchronous training and one backup worker are far
+// nearly coincide. Against time, asynchronous training and one backup worker are far
 // ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
 //
 // All differences in accuracy are smaller than their confidence intervals, so we see no effect of
@@ -227,15 +224,14 @@ static Pace pace;
 //
 // ## A slow computer or a slow cable?
 //
-// How long a worker computes and how long a push or a pull takes depends on the machine. Below
-// these times, the table shows the ratio of synchronous to asynchronous training time.
+// The table's first two rows are times. The others are the ratio of synchronous to asynchronous
+// training time.
 //
 // behind/ways.c:show_machines
 //
 // "One worker is slow" means in everything, as above. On `dgx-a100`, its GPU is the main reason. On
-// `laptops-1gbe`, a slow GPU hardly matters, because transfers take most of the time. There, a slow
-// worker is one with a slow cable: with a slow GPU alone, the ratio is 1.69, almost the same as
-// without any slow worker (1.67).
+// `laptops-1gbe`, transfers take most of the time. There, a slow worker is one with a slow cable:
+// if only its GPU is slow, the ratio is 1.69, almost the same as without any slow worker (1.67).
 // <!-- figure: 1.69 = run-07: "only its GPU is slow" -->
 // <!-- figure: 1.67 = run-07: "all equally fast" -->
 //

@@ -7,10 +7,8 @@
 // Each tower's loss is the *mean* over its images. `combine_gradients()`, from an article
 // ("Distributed training of deep learning, part 1"), adds up the gradients of k towers, as if the
 // learning rate were k times larger. (TensorFlow's own example takes their mean.) But the article
-// uses Adam, which divides a gradient by its size, so the factor k nearly cancels. The program's
-// last table shows how far the first step moves the parameters, relative to one tower: four times
-// as far with SGD and four towers, about as far with Adam. So Adam hides this mistake until you
-// change the optimizer.
+// uses Adam, which divides a gradient by its size, so the factor k nearly cancels (the program's
+// last table). So Adam hides this mistake until you change the optimizer.
 #include "towers.h"
 
 #include "common/tensor/functional.h"
