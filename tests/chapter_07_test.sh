@@ -16,7 +16,12 @@ SSP 3 | 0 0.1..2 3..12
 1 backup | 1..99 0.00 0
 1 worker is slow | 40..44 12..13 40..42 37..40 14..15 14..15
 1 step in 10 is slow | 20..23 12..15 14..18 12..15 17..21 -
-laptops-1gbe | 0.5..1.5 4..5 3.4..3.9 1.5..1.8 1.4..1.9 1..1.1
+a worker computes, ms | 0.2..0.3 0.5..1.5
+a push or a pull, ms | 0.03..0.04 4..5
+one worker is slow | 3.2..3.5 3.4..3.9
+only its GPU is slow | 2.7..2.9 1.5..1.8
+all equally fast | 1.1..1.2 1.4..1.9
+and links never busy | 1..1.1 1..1.1
 one server | 1024 0 2048 0
 all servers together | 1024 0 1024 1..1024
 4 workers | 128 1..4
@@ -38,6 +43,10 @@ awk -F, 'function near(x) { return x - 0.00051 ".." x + 0.00051 }
     END { for (way in last) printf "%s | * * * %g..%g %s\n", way, 0.98 * time[way], 1.02 * time[way], last[way] }' $ways | log_rows
 is_png plots/${name}_exchange.png plots/${name}_disciplines.png plots/${name}_slow_worker.png plots/${name}_bounds.png
 verdict "modelled times by discipline; the picture has the table's figures"
+# What the captions say.
+is_svg plots/${name}_slow_worker.svg "worker 3's push misses 9 others"
+is_svg plots/${name}_bounds.svg 'dropped push'
+verdict "the pushes that the arrow counts, and dropped ones in the legend"
 # The full rate: too much for eight at once, stale or not, and not for one worker.
 figures log '/^  lr  / { sync = $2; async = $4; one = $6 }
     END { if (!(one > 2 * sync && one > 2 * async)) print sync, async, one }'

@@ -64,11 +64,6 @@ def servers_update(server):
 def may_pull(w, steps, staleness):
     return within_bound(steps[w], steps, staleness)
 
-
-def within_bound(mine, steps, staleness):
-    return mine - min(steps) <= staleness
-
-
 def worker(w, servers, params, compute, num_steps, staleness, steps, changed):
     """`wait_for()` unlocks the condition `changed` while it waits. It asks again after each
     `notify_all()`."""
@@ -81,6 +76,10 @@ def worker(w, servers, params, compute, num_steps, staleness, steps, changed):
         with changed:
             steps[w] += 1
             changed.notify_all()
+
+
+def within_bound(mine, steps, staleness):
+    return mine - min(steps) <= staleness
 
 
 def visit_server(server, grads, params, based_on):

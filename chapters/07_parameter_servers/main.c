@@ -13,35 +13,159 @@ static Pace pace;
 // In chapter 4, no device begins the next step until it has the sum of all gradients. This is
 // *synchronous* training. If one device is slow, all the others wait for it in every step.
 //
-// In *asynchronous* training no device waits. Each device, called a *worker* here, *pulls* the
-// newest parameters, computes the gradients of its shard, *pushes* them, and begins again. Each
-// push is applied to the parameters as soon as it arrives.
+// In *asynchronous* training no device waits. A *parameter server* holds the parameters [@li2014].
+// Each device, called a *worker* here, *pulls* the newest parameters, computes the gradients of its
+// shard, *pushes* them to the server, and begins again. The server applies each push to the
+// parameters as soon as it arrives.
 //
-// The example has four workers with 16 images each, so a minibatch has 64. Each worker is a host
-// with one A100 GPU. Times are modelled for `dgx-a100`. ([How true is the clock?](../how_true.md)
-// compares modelled times with published ones.) Worker 3 takes four times as long as the others to
-// compute, to pull and to push. Computing times also vary at random, by up to a tenth. Training
-// ends after 1,024 pushes.
+// The example has four workers with 16 images each, so a minibatch has 64. Two servers hold half of
+// the parameters each. Each worker is a host with one A100 GPU. Times are modelled for `dgx-a100`.
+// ([How true is the clock?](../how_true.md) compares modelled times with published ones.) Worker 3
+// takes four times as long as the others to compute, to pull and to push. Computing times also vary
+// at random, by up to a tenth. Training ends after 1,024 pushes.
 //
 // main.c:ask_how_much_longer
 //
 // behind/ways.c:show_slow_worker
 //
 // ![The first steps, with their numbers. In synchronous training, three workers are idle most of
-// the time. In asynchronous training, none is.](plots/07_parameter_servers_slow_worker.png "Two
-// timelines of four workers.")
+// the time. In asynchronous training, none is. The arrow leads from worker 3's first pull to its
+// push. In the meantime, each of the others pushes three times, and again just afterwards. So
+// worker 3's push misses nine.](plots/07_parameter_servers_slow_worker.png "Two timelines of four
+// workers. An arrow below the second one says that worker 3's push misses 9 others.")
 //
 // While the slow worker takes one step, each of the others could take four. That would be 13
 // pushes, but synchronous training makes only 4. It takes a little more than 13/4 = 3.25 times as
-// long. ("A slow computer or a slow cable?" explains why.)
+// long, because workers also wait for links (see "A slow computer or a slow cable?").
 //
-// But when an asynchronous push arrives, other workers have already changed the parameters from
-// which it was computed.
+// But when an asynchronous push arrives, the parameters are no longer those from which it was
+// computed. It has *missed* the pushes in between.
+//
+// ## Who waits for whom
+//
+// Every worker repeats four lines (the tab "PyTorch" below has this loop as a program):
+//
+// ```
+// wait until may_pull()
+// pull all parameters
+// compute the gradients of its shard
+// push all gradients
+// ```
+//
+// Four *disciplines* differ in how long a worker waits and how many pushes an update takes:
+//
+// | discipline                | a worker waits until             | an update takes      |
+// |---------------------------|----------------------------------|----------------------|
+// | synchronous               | all others have caught up        | all W pushes         |
+// | asynchronous              | (it never waits)                 | 1 push               |
+// | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
+// | b backup workers          | the update of its step is done   | the first W-b pushes |
+//
+// schedule.c:may_pull
+//
+// `may_begin` points to the next function. `staleness` is s: 0 in synchronous training, huge in
+// asynchronous training.
+//
+// schedule.c:within_bound
+//
+// SSP is *stale synchronous parallel* [@ho2013]. With s = 0, workers would wait as in synchronous
+// training, but pushes would be applied one by one. With backup workers [@chen2016], the last b
+// pushes of each step are dropped:
+//
+// schedule.c:fate_in_round
+//
+// `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
+// So you can repeat a run bit for bit.
+//
+// ![SSP 3 and one backup worker. The numbers count each worker's own
+// steps.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
+//
+// With SSP 3, the fast workers soon reach the bound. From then on, they take one step for each step
+// of the slow worker. The table has modelled times on `dgx-a100`, again for 1,024 pushes. In its
+// second row, no worker is always slow, but one step in ten, at random, takes four times as long to
+// compute.
+//
+// behind/ways.c:show_bounds
+//
+// *A bound helps if workers are slow now and then, not if one is always slow.* A backup worker
+// helps most if one is always slow. But then all dropped pushes are the slow worker's, so you could
+// just as well unplug it (last column).
+//
+// ## Staleness
+//
+// The *staleness* of a push is the number of other pushes that it misses, those applied between its
+// worker's pull and its own arrival. (Pushes in the same update do not make each other stale.) In
+// asynchronous training, a worker pulls as soon as it has pushed. We call both together a visit.
+//
+// ```
+// worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
+// worker 1   -----V-----------V-----------V->     time goes to the right
+// ```
+//
+// On average, the staleness is W-1, even if some workers are slower than others. Each push falls
+// between two visits of every other worker, so W-1 pushes miss it. In this drawing, each push of
+// worker 1 misses two others, and every second push of worker 0 misses one.
+//
+// With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
+// all four wait for each other, they compute from the same parameters. Then their pushes miss 0, 1,
+// 2 and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
+// s, the slow worker's push can miss s+1 steps of each other worker. With SSP 1, these are the 6
+// pushes in the table below. With SSP 3 they would be 12, but the others have time for only nine,
+// as in the first figure.
+//
+// Does staleness harm the accuracy? We train LeNet in five ways, each with ten seeds, on 16,384
+// images (8,192 images, twice), with a learning rate lr of 0.2. (Training starts from
+// `scaled_params()`, without chapter 4's plateau.) An update divides by the number of images in the
+// *whole* minibatch, but one push has the gradients of only 1/W of them. So a push that is applied
+// alone moves the parameters by lr/W times the mean gradient of its images. We say that its *own
+// rate* is lr/W.
+//
+// - Dropped pushes, mean and maximum staleness, and modelled time (`dgx-a100`) are from the first
+//   seed.
+// - The test accuracy is the mean of all seeds. The "more" column is its difference from
+//   synchronous training with the same seeds (with a 95 % confidence interval).
+//
+// behind/ways.c:compare_ways
+//
+// ![Test accuracy: the mean, the worst and the best of ten seeds. Against pushes, the curves
+// nearly coincide. Against time, asynchronous training and one backup worker are far
+// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
+//
+// All differences in accuracy are smaller than their confidence intervals, so we see no effect of
+// staleness. But these intervals could hide an effect of 0.03.
+//
+// ## Stale, or too large a rate?
+//
+// So far, a push's own rate was lr/W. If each worker divides by its own number of images instead,
+// it is lr. How large a rate does asynchronous training tolerate? We use eight equally fast workers
+// with 8 images each.
+//
+// If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
+// first, training is synchronous, so an update adds up eight pushes. If each has the rate lr, the
+// update has eight times lr. In the second, a single worker makes the same number of pushes at the
+// same rate. The table has the mean accuracy of ten seeds, after half as many images as above.
+//
+// main.c:ask_whether_it_learns
+//
+// behind/ways.c:compare_rates
+//
+// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, and both fail
+// with lr. With lr/2 only some seeds learn, so the intervals are wide. No row tells the two apart.
+// (If parameters are NaN, the accuracy is 0.)
+//
+// One worker learns at every rate, so no rate is too large for a single push. Synchronous training
+// fails because a step with four or eight times lr is too large. Asynchronous pushes are applied
+// one by one, but each misses seven others on average. *Staleness turns W small steps into one
+// large step.* We see no other harm. (`--staleness-lr` divides a push's rate by its staleness
+// [@zhang2016].)
 //
 // ## Servers
 //
-// *Parameter servers* hold the parameters [@li2014]. A parameter's *key* is its place in the vector
-// of all parameters. Each server has a range of keys. LeNet has 129,068 parameters. With two
+// In the star of chapter 2, device 0 receives all gradients, adds them up and sends the sum to all.
+// That is a server's work. But device 0 also computes the gradients of its own shard. On a host of
+// its own, a server can receive a push at any time. Then its link carries everything that all
+// workers send. So split the server: a parameter's *key* is its place in the vector of all
+// parameters, and each server holds a range of keys. LeNet has 129,068 parameters. With two
 // servers:
 //
 // ```
@@ -53,27 +177,22 @@ static Pace pace;
 //               each of the W workers
 // ```
 //
-// servers.h:Servers
-//
-// A push *waits* at the servers until an update takes it.
+// Server s holds the keys `keys[s]` in `params[s]`. What worker w pushes arrives in
+// `received[s][w]` and *waits* there until an update takes it.
 //
 // servers.c:servers_push
 //
 // servers.c:servers_pull
 //
-// An update takes `per_update` pushes. This is 1 in asynchronous training and W, the number of
-// workers, in synchronous training.
+// An update takes `per_update` pushes. This is 1 in asynchronous training and W in synchronous
+// training.
 //
 // servers.c:servers_update
 //
-// `add_push()` adds worker w's gradients to the sums. Then `sgd` divides by the number of images in
-// the *whole* minibatch, but one push has the gradients of only 1/W of them. So a push that is
-// applied alone *counts* lr/W. It moves the parameters as if the learning rate lr were W times
-// smaller.
-//
-// Synchronous training with servers is the same computation as in chapter 4. In the next run,
-// pushes arrive in a different order in each step, but the servers add them up in the order of the
-// workers' numbers. So the parameters must be bit-identical to chapter 4's:
+// (`add_push()` adds worker w's gradients to the sums.) Synchronous training with servers is the
+// same computation as in chapter 4. In the next run, pushes arrive in a different order in each
+// step, but the servers add them up in the order of the workers' numbers. So the parameters must be
+// bit-identical to chapter 4's:
 //
 // behind/checks.c:show_synchronous
 //
@@ -103,56 +222,24 @@ static Pace pace;
 // Workers and servers are separate hosts.](plots/07_parameter_servers_exchange.png "Modelled
 // milliseconds over 1 to 16 workers.")
 //
-// ## Who waits for whom
+// ## A slow computer or a slow cable?
 //
-// Every worker repeats four lines:
+// The table's first two rows are times. The others are the ratio of synchronous to asynchronous
+// training time.
 //
-// ```
-// wait until may_pull()
-// pull all parameters
-// compute the gradients of its shard
-// push all gradients
-// ```
+// behind/ways.c:show_machines
 //
-// Four *disciplines* differ in how long a worker waits and how many pushes an update takes:
+// "One worker is slow" means in everything, as above. On `dgx-a100`, its GPU is the main reason. On
+// `laptops-1gbe`, transfers take most of the time. There, a slow worker is one with a slow cable:
+// if only its GPU is slow, the ratio is 1.69, almost the same as without any slow worker (1.67).
+// <!-- figure: 1.69 = run-07: "only its GPU is slow" -->
+// <!-- figure: 1.67 = run-07: "all equally fast" -->
 //
-// | discipline                | a worker waits until             | an update takes      |
-// |---------------------------|----------------------------------|----------------------|
-// | synchronous               | all others have caught up        | all W pushes         |
-// | asynchronous              | (it never waits)                 | 1 push               |
-// | bounded staleness (SSP s) | none is more than s steps behind | 1 push               |
-// | b backup workers          | the update of its step is done   | the first W-b pushes |
+// Why is that ratio not 1? All workers pull and push at the same time, so they wait for links, and
+// the links are idle while they compute. In the last row, no transfer waits for another. Then
+// synchronous training waits only for the worker that happens to be last.
 //
-// schedule.c:may_pull
-//
-// `may_begin` points to the next function. `staleness` is s: 0 in synchronous training, huge in
-// asynchronous training.
-//
-// schedule.c:within_bound
-//
-// SSP (stale synchronous parallel [@ho2013]) with s = 0 would wait like synchronous training but
-// apply pushes one by one. With backup workers [@chen2016], the last b pushes of each step are
-// dropped:
-//
-// schedule.c:fate_in_round
-//
-// `schedule.c` calculates when each worker pulls and pushes, and `replay.c` trains in that order.
-// So you can repeat a run bit for bit.
-//
-// ![SSP 3 and one backup worker. The numbers count each worker's own steps. Dropped pushes are
-// grey.](plots/07_parameter_servers_bounds.png "Two timelines of four workers.")
-//
-// With SSP 3, the fast workers soon reach the bound. From then on, they take one step for each step
-// of the slow worker. In the second row of the next table, no worker is always slow, but one step
-// in ten, at random, takes four times as long to compute.
-//
-// behind/ways.c:show_bounds
-//
-// *A bound helps if workers are slow now and then, not if one is always slow.* A backup worker
-// helps mostly in the second case. But then all dropped pushes are the slow worker's, so you could
-// just as well unplug it (last column).
-//
-// ## Staleness
+// ## For real
 //
 // So far, a schedule has set the order. Real asynchronous training has no schedule, so
 // `asynchronous.c` is a second implementation. Each worker computes in its own thread, and the
@@ -162,96 +249,12 @@ static Pace pace;
 //
 // asynchronous.c:push_and_pull
 //
-// `stale` is the *staleness* of a push, the number of other pushes applied since this worker's last
-// pull. The push has *missed* them. (Pushes in the same update do not make each other stale, so no
-// push is stale in synchronous training.)
-//
-// ```
-// worker 0   ---V-----V-----V-----V-----V--->     V: a visit, push and pull
-// worker 1   -----V-----------V-----------V->     time goes to the right
-// ```
-//
-// On average, the staleness is W-1, even if some workers are slower than others. Each push falls
-// between two visits of every other worker, so W-1 pushes miss it. In this drawing, each push of
-// worker 1 misses two others, and every second push of worker 0 misses one.
-//
-// With SSP, a worker may wait between its push and its next pull, so the two are not one visit. If
-// all four wait for each other, they compute from the same parameters. Then their pushes miss 0, 1,
-// 2 and 3 others, 1.5 on average. Also, a bound counts steps, but staleness counts pushes. With SSP
-// s, the slow worker's push can miss s+1 steps of each other worker. With SSP 1, these are the 6
-// pushes in the table below.
-//
-// ## Costs and benefits
-//
-// We train LeNet in five ways, each with ten seeds, on 16,384 images (8,192 images, twice), with a
-// learning rate of 0.2. In all five, a push counts lr/W. (Training starts from `scaled_params()`,
-// without chapter 4's plateau.)
-//
-// - Dropped pushes, mean and maximum staleness, and modelled time are from the first seed.
-// - The test accuracy is the mean of all seeds. The "more" column is its difference from
-//   synchronous training with the same seeds (with a 95 % confidence interval).
-//
-// behind/ways.c:compare_ways
-//
-// ![Test accuracy: the mean, the worst and the best of ten seeds. Against pushes, the curves
-// coincide. Against time, asynchronous training and one backup worker are far
-// ahead.](plots/07_parameter_servers_disciplines.png "Five curves, twice.")
-//
-// All differences in accuracy are smaller than their confidence intervals, so we see no effect of
-// staleness. But these intervals could hide an effect of 0.03.
-//
-// ## A slow computer or a slow cable?
-//
-// For four machines, the next table shows how long a worker computes and how long a push or pull
-// takes. It also shows the ratio of synchronous to asynchronous training time if
-//
-// - worker 3 is slow in everything, as above ("slow");
-// - only its GPU is slow;
-// - all workers are equally fast ("even");
-// - workers are equally fast and no transfer waits for another ("links free").
-//
-// behind/ways.c:show_machines
-//
-// On `dgx-a100` the slow GPU matters most. On `laptops-1gbe` a slow GPU hardly matters, because
-// transfers take most of the time. There, a slow worker is one with a slow cable.
-//
-// If links are free, too, synchronous training waits only for the worker that happens to be last.
-// The "even" ratio is higher because workers also wait for links. They all pull and push at the
-// same time, and the links are idle while they compute. (So "slow" is above 13/4.)
-//
-// ## Stale, or too large a rate?
-//
-// So far a push counted lr/W. If each worker divides by its own number of images, a push counts lr.
-// How large a rate does asynchronous training tolerate? We use eight equally fast workers with 8
-// images each.
-//
-// If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
-// first, training is synchronous, so an update adds up eight pushes. If each counts lr, the
-// learning rate is in effect eight times as large. In the second, a single worker makes the same
-// number of pushes at the same rate.
-//
-// main.c:ask_whether_it_learns
-//
-// behind/ways.c:compare_rates
-//
-// Synchronous and asynchronous training fail alike. Both learn with lr/8 and lr/4, and both fail
-// with lr. With lr/2 only some seeds learn, so the intervals are wide. No row tells the two apart.
-// (If parameters are NaN, the accuracy is 0.)
-//
-// One worker learns at every rate, so no rate is too large for a single push. Synchronous training
-// fails because a step with four or eight times lr is too large. Asynchronous pushes are applied
-// one by one, but each misses seven others on average. *Staleness turns W small steps into one
-// large step.* We see no other harm. (`--staleness-lr` divides a push's rate by its staleness
-// [@zhang2016].)
-//
-// ## For real
-//
-// Without a schedule, no two runs are the same. But some things must hold in *any* order. Let all
-// gradients be 1. Then every push subtracts the same amount from every parameter, and at the end
-// each parameter shows how many pushes it received. Also, all parameters that a worker pulls from
-// one server must be equal. If they are not, the pull is *torn*: some parameters include a push
-// that others do not include yet. The second row checks both servers together, as if they were one
-// server that is visited twice.
+// No two runs are the same. But some things must hold in *any* order. Let all gradients be 1. Then
+// every push subtracts the same amount from every parameter, and at the end each parameter shows
+// how many pushes it received. Also, all parameters that a worker pulls from one server must be
+// equal. If they are not, the pull is *torn*: some parameters include a push that others do not
+// include yet. The second row checks both servers together, as if they were one server that is
+// visited twice.
 //
 // behind/checks.c:check_ones
 //
@@ -263,45 +266,27 @@ static Pace pace;
 //
 // The mean staleness is again about W-1. The maximum differs from run to run, because workers share
 // the cores of one computer. A worker that waits for a core between its pull and its push misses
-// all pushes in the meantime. The accuracy of one run says little. Other runs have ended anywhere
-// within the bars of the accuracy figure.
-//
-// ## A box: towers
-//
-// In TensorFlow 1, a host's CPU can be the only server for its GPUs. Training is then synchronous.
-// Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and combines all
-// gradients:
-//
-// towers.c:combine_gradients
-//
-// Each tower's loss is the *mean* over its images. This function, from an article ("Distributed
-// training of deep learning, part 1"), adds up the gradients of k towers, as if the learning rate
-// were k times larger. (TensorFlow's own example takes their mean.) But the article uses Adam,
-// which divides a gradient by its size, so the factor k nearly cancels. The table shows how far the
-// first step moves the parameters, relative to one tower.
-//
-// behind/checks.c:show_towers
-//
-// So Adam hides this mistake until you change the optimizer.
+// all pushes in the meantime.
 
 // ## Summary
 //
-// - Workers push gradients to servers and pull parameters. With synchronous updates, the parameters
-//   are bit-identical to chapter 4's.
-// - One server is a bottleneck. If each host is both worker and server, it moves as much data as a
-//   device in a ring.
 // - Synchronous training is only as fast as its slowest worker. Asynchronous training uses the full
 //   speed of every worker, but each push misses W-1 others on average.
-// - Staleness turns W small steps into one large step. Asynchronous training failed at the same
-//   rates as synchronous training. When a push counted lr/W, we saw no effect of staleness on
-//   accuracy (ten seeds, LeNet, 16,384 images).
 // - A bound helps if workers are slow now and then. A backup worker helps if one is always slow,
 //   but so does unplugging it.
+// - Staleness turns W small steps into one large step. Asynchronous training failed at the same
+//   rates as synchronous training. When a push had the rate lr/W, we saw no effect of staleness on
+//   accuracy (ten seeds, LeNet, 16,384 images).
+// - Servers hold ranges of the parameters. With synchronous updates, the parameters are
+//   bit-identical to chapter 4's. One server is a bottleneck. If each host is both worker and
+//   server, it moves as much data as a device in a ring.
 //
 // ## Questions
 //
-// 1. A program with towers is changed from Adam to plain gradient descent. It diverges on 8 GPUs,
-//    although the learning rate was tuned on one GPU. What happened?
+// 1. TensorFlow 1 had a copy of the model, a *tower*, on each GPU. A program with towers computes
+//    the mean gradient of each tower's images and adds up these means. (`towers.c`, below, does
+//    this.) It is changed from Adam to plain gradient descent, and diverges on 8 GPUs, although the
+//    learning rate was tuned on one GPU. What happened?
 // 2. With two workers, how much longer does the exchange take with one server than with two? With
 //    four workers, how much longer with one server than with two, and than with four?
 // 3. The mean staleness should be W-1. Why is it slightly less in the table? Whose pushes are the
@@ -311,8 +296,9 @@ static Pace pace;
 //
 // ## Exercises
 //
-// `make exercise-07-1` (which server has which tensors?) and `make exercise-07-3` (backup workers
-// or SSP?) check your part. Exercises 2 and 4 are questions on the lab's sheet.
+// Two exercises check your part: `make exercise-07-1` (which server has which tensors?) and `make
+// exercise-07-3` (backup workers or SSP?). Exercises 07-2 and 07-4 have no program. They are
+// questions 7 and 8 on the lab's sheet.
 
 // ## The program
 
@@ -325,8 +311,8 @@ static Prediction ask_how_much_longer(void) {
 
 static Prediction ask_whether_it_learns(void) {
     return predict_yes_no(
-        "Eight equally fast workers train synchronously, and every push counts the full learning "
-        "rate. Do they end with a test accuracy of more than 0.5?");
+        "Eight equally fast workers train synchronously, and every push has the full learning "
+        "rate lr as its own. Do they end with a test accuracy of more than 0.5?");
 }
 
 static void read_flags(int argc, char *argv[]) {
@@ -363,15 +349,17 @@ static void show_all(void) {
     double times = show_slow_worker(&pace, clocks);
     predict_compare(longer, times, "times as long");
     book_result("synchronous training took %.2f times as long as asynchronous", times);
-    if (has_values) show_synchronous(&lesson, 10);
-    draw_exchanges();
     show_bounds(&pace, clocks);
-    if (has_values) compare_ways(&lesson, &pace, clocks);
-    if (!flags.quick && !interrupted()) show_machines(&lesson, &pace, clocks);
+    if (has_values) {
+        compare_ways(&lesson, &pace, clocks);
+        Prediction learns = ask_whether_it_learns();
+        predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
+        if (!interrupted()) show_synchronous(&lesson, 10);
+    }
+    draw_exchanges();
+    if (flags.quick || interrupted()) return;
+    show_machines(&lesson, &pace, clocks);
     if (!has_values) return;
-    Prediction learns = ask_whether_it_learns();
-    predict_compare_yes_no(learns, compare_rates(&lesson, clocks) > 0.5);
-    if (interrupted() || flags.quick) return;
     if (flags.backend != BACKEND_INLINE) { // there, workers take turns
         check_ones(&lesson);
         train_for_real(&lesson, &pace, clocks);

@@ -10,7 +10,7 @@
 typedef struct PsLesson {
     const Dataset *train_data, *test_data;
     int W, S, batch_size; // batch_size: rows of a step, of all workers together
-    float lr;             // of a whole minibatch: a push counts lr/W
+    float lr;             // of a whole minibatch: a push has the rate lr/W
     bool lr_by_staleness; // see Servers
     uint64_t seed;
     int points;         // how many times to measure the accuracy, evenly spaced in pushes

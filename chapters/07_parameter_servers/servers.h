@@ -33,7 +33,7 @@ typedef struct Servers {
     int per_update; // how many pushes an update takes: 1, W, or W-b
     int batch_size; // images in a minibatch, all workers together
     float lr;
-    bool lr_by_staleness; // a push that missed t > 1 others counts 1/t
+    bool lr_by_staleness; // a push that missed t > 1 others moves 1/t as far
 } Servers;
 
 // The parameters of lenet_init(seed), on S servers for W workers. Server s holds the parameters

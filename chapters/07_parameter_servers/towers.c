@@ -1,4 +1,14 @@
 // towers.c: variables on the CPU, a tower on each device.
+//
+// In TensorFlow 1, a host's CPU can be the only server for its GPUs. Training is then synchronous.
+// Each GPU has a copy of the model, called a *tower*. The CPU sends all variables and combines all
+// gradients.
+//
+// Each tower's loss is the *mean* over its images. `combine_gradients()`, from an article
+// ("Distributed training of deep learning, part 1"), adds up the gradients of k towers, as if the
+// learning rate were k times larger. (TensorFlow's own example takes their mean.) But the article
+// uses Adam, which divides a gradient by its size, so the factor k nearly cancels (the program's
+// last table). So Adam hides this mistake until you change the optimizer.
 #include "towers.h"
 
 #include "common/tensor/functional.h"

@@ -239,6 +239,19 @@ static char *name_of_lane(const Row *row, int l) {
     return xprintf("%s %d%s", called, i, queue);
 }
 
+// In the space below the last lane, from one time to another, with words beside it.
+static void draw_arrow(Sheet *sheet, int y, const Row *row) {
+    enum { HEIGHT = 22, TIP = 8 };
+    const Timeline *t = row->t;
+    int left = pixel_at(&row->axis, t->from), right = pixel_at(&row->axis, t->to);
+    int middle = y + BELOW / 2 - GAP, text = right + TIP;
+    sheet_box(sheet, left, middle - TIP, 3, 2 * TIP, BLACK);
+    sheet_box(sheet, left, middle - 1, right - left - TIP, 3, BLACK);
+    for (int i = 0; i < TIP; i++) sheet_box(sheet, right - i - 1, middle - i, 1, 2 * i + 1, BLACK);
+    sheet_box(sheet, text, y, picture_text_width(t->arrow, HEIGHT), HEIGHT, WHITE); // no grid
+    sheet_text(sheet, text, y, HEIGHT, t->arrow, BLACK);
+}
+
 static int height_of(const Row *row) { return TITLE + row->n * (LANE + GAP) + BELOW; }
 
 static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
@@ -258,6 +271,7 @@ static void draw_row(Sheet *sheet, int y, const Row *row, Detail detail) {
         draw_pieces(sheet, y, &row->lanes[l], &row->axis, detail.narrowest);
         free(name);
     }
+    if (row->t->arrow) draw_arrow(sheet, y, row);
 }
 
 // ---- the picture -----------------------------------------------------------------------------
@@ -277,8 +291,11 @@ static void draw_legend(Sheet *sheet, int x, int y, const Row rows[], int n) {
             for (int b = 0; b < num_bars; b++) occurs[bars[b].kind] = true;
             free(bars);
         }
-    for (int kind = 0; kind < NUM_WORK_KINDS; kind++)
-        if (occurs[kind]) x = draw_legend_entry(sheet, x, y, KINDS[kind].text, KINDS[kind].color);
+    for (int kind = 0; kind < NUM_WORK_KINDS; kind++) {
+        bool renamed = kind == WORK_OTHER && rows->t->other;
+        const char *text = renamed ? rows->t->other : KINDS[kind].text;
+        if (occurs[kind]) x = draw_legend_entry(sheet, x, y, text, KINDS[kind].color);
+    }
     draw_legend_entry(sheet, x, y, "idle", IDLE);
 }
 

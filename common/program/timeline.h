@@ -12,8 +12,11 @@ typedef struct Timeline {
     char *title;
     SpanSet set;
     double start, end;
-    bool own_scale;   // it begins a new scale, which the timelines after it share
-    const char *lane; // what a lane is called, "worker". NULL: as its device
+    bool own_scale;    // it begins a new scale, which the timelines after it share
+    const char *lane;  // what a lane is called, "worker". NULL: as its device
+    const char *other; // what the legend calls WORK_OTHER, if this is the first timeline. NULL: so
+    char *arrow;       // words beside an arrow below the last lane; NULL: there is none
+    double from, to;   // where the arrow is
 } Timeline;
 
 // The part that is worth looking at: the second step of the last training (the first one touches

@@ -42,7 +42,7 @@ void show_bounds(const Pace *pace, long clocks);
 // book_output("_disciplines.csv") and book_output("_disciplines.png").
 void compare_ways(const PsLesson *lesson, const Pace *pace, long clocks);
 void train_one_way(const PsLesson *lesson, const Pace *pace, Discipline how, long clocks);
-// A table of four machines: the pace, and how many times as long synchronous training takes as
+// A table of two machines: the pace, and how many times as long synchronous training takes as
 // asynchronous: if a worker is slow, if only its GPU is, if none is, and also no link is ever busy.
 void show_machines(const PsLesson *lesson, const Pace *pace, long clocks);
 // Eight workers, none of them slow, at four learning rates, with and without staleness, and one

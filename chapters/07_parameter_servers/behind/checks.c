@@ -78,10 +78,9 @@ void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks) {
     AsyncResult r = async_run(&l, &(AsyncOptions){.clocks = clocks, .slow = pace->slow});
     printf("\n");
     Table t = TABLE(NULL, WORDS("asynchronous, for real", 22), WHOLE("pushes"), FIXED("stale", 2),
-                    WHOLE("max"), FIXED("accuracy", 3));
+                    WHOLE("max"));
     table_text(&t, "%d workers", l.W);
-    table_numbers(&t, (double)r.pushes, staleness_mean(&r.staleness), (double)r.staleness.most,
-                  r.accuracy);
+    table_numbers(&t, (double)r.pushes, staleness_mean(&r.staleness), (double)r.staleness.most);
     free(start);
     async_result_free(&r);
 }

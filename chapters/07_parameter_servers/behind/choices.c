@@ -17,7 +17,8 @@ const Flag choice_flags[] = {
      .most = 31, .otherwise = "compare several"},
     {"slow", FLAG_TEXT, &choices.slow, "W=X", .help = "worker W takes X times as long",
      .otherwise = "the last one takes 4 times as long"},
-    {"staleness-lr", FLAG_ON, &choices.staleness_lr, .help = "a push that missed T counts 1/T"},
+    {"staleness-lr", FLAG_ON, &choices.staleness_lr,
+     .help = "a push that missed T moves 1/T as far"},
     {"schedule", FLAG_ON, &choices.schedule, .help = "only model who waits for whom (CSV and SVG)"},
     {0},
 };

@@ -53,21 +53,30 @@ static void add_way(Table *t, const Pace *pace, Discipline how, long clocks) {
 }
 
 void show_machines(const PsLesson *l, const Pace *pace, long clocks) {
-    const char *const names[] = {"dgx-a100", "p100-25gbe", "cluster-10gbe", "laptops-1gbe"};
-    printf("\n");
-    Table t = TABLE(NULL, WORDS("", 13), DIGITS("compute", 2, .unit = "ms"),
-                    DIGITS("transfer", 2, .unit = "ms"), FIXED("slow", 2), FIXED("slow GPU", 2),
-                    FIXED("even", 2), FIXED("links free", 2));
-    for (int m = 0; m < 4; m++) {
+    enum { MACHINES = 2, ROWS = 6 };
+    const char *const names[MACHINES] = {"dgx-a100", "laptops-1gbe"};
+    const char *const rows[ROWS] = {"a worker computes, ms", "a push or a pull, ms",
+                                    "one worker is slow",    "only its GPU is slow",
+                                    "all equally fast",      "and links never busy"};
+    double values[MACHINES][ROWS];
+    for (int m = 0; m < MACHINES; m++) {
         Pace p = pace_on(machine_find(names[m]), l, pace->slow), slow_gpu = p, alike = p;
         slow_gpu.even_links = true;
         alike.slow = NULL;
         Pace free_links = alike;
         free_links.busy = 0;
-        table_text(&t, "%s", names[m]);
-        table_numbers(&t, p.compute, p.transfer, times_as_long(&p, clocks),
-                      times_as_long(&slow_gpu, clocks), times_as_long(&alike, clocks),
-                      times_as_long(&free_links, clocks));
+        values[m][0] = 1e3 * p.compute;
+        values[m][1] = 1e3 * p.transfer;
+        values[m][2] = times_as_long(&p, clocks);
+        values[m][3] = times_as_long(&slow_gpu, clocks);
+        values[m][4] = times_as_long(&alike, clocks);
+        values[m][5] = times_as_long(&free_links, clocks);
+    }
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("", 21), DIGITS(names[0], 3), DIGITS(names[1], 3));
+    for (int r = 0; r < ROWS; r++) {
+        table_text(&t, "%s", rows[r]);
+        table_numbers(&t, values[0][r], values[1][r]);
     }
 }
 
@@ -79,12 +88,29 @@ static void add_span(Timeline *t, int w, double start, double end, char *label) 
     span->number = t->set.count++;
 }
 
-// What each worker does until `end`; free() title, spans and their labels.
+// An arrow below the last worker, from its first pull to its push: how many others this missed.
+static void add_arrow(Timeline *t, const Schedule *s) {
+    int missed = 0;
+    bool has_pulled = false;
+    for (const Happening *e = s->list; e < s->list + s->count && !t->arrow; e++) {
+        bool is_last = e->worker == s->W - 1;
+        if (!is_last) missed += has_pulled && e->kind == EVENT_PUSH;
+        if (is_last && e->kind == EVENT_PULL) t->from = e->time;
+        if (is_last && e->kind == EVENT_PUSH) {
+            t->to = e->time;
+            t->arrow = xprintf("worker %d's push misses %d others", e->worker, missed);
+        }
+        has_pulled = has_pulled || is_last;
+    }
+}
+
+// What each worker does until `end`; free() title, arrow, spans and their labels.
 static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
     enum { STEPS = 64 };
     Schedule s = schedule_of(pace, how, STEPS);
     TraceSpan *spans = xcalloc(2 * (size_t)s.count, sizeof *spans);
     Timeline t = {.set = {"modelled", spans, 0, true}, .end = end, .lane = "worker"};
+    t.other = "dropped push";
     double pulled[MOST_WORKERS] = {0};
     int pushes = 0, steps[MOST_WORKERS] = {0};
     for (const Happening *e = s.list; e < s.list + s.count; e++) {
@@ -102,6 +128,7 @@ static Timeline timeline_of_way(const Pace *pace, Discipline how, double end) {
                  xstrdup(dropped ? "other dropped" : "exchange push"));
     }
     trace_order(spans, t.set.count);
+    if (how.staleness == NO_BOUND && pace->W > 1) add_arrow(&t, &s);
     char *name = discipline_name(how);
     t.title = xprintf("%s: %d pushes", name, pushes);
     free(name);
@@ -122,6 +149,7 @@ static void draw_first_steps(const char *path, const Pace *pace, const Disciplin
         for (int span = 0; span < set->count; span++) free((char *)set->spans[span].label);
         free((TraceSpan *)set->spans);
         free(timelines[i].title);
+        free(timelines[i].arrow);
     }
     free(heading);
 }
@@ -267,7 +295,7 @@ double compare_rates(const PsLesson *lesson, long clocks) {
     double control = NAN;
     if (lesson->batch_size % MANY != 0) return NAN;
     printf("\n");
-    Table t = TABLE(NULL, WORDS("a push counts", 13), FIXED("synchronous", 3), FIXED("±", 3),
+    Table t = TABLE(NULL, WORDS("rate of a push", 14), FIXED("synchronous", 3), FIXED("±", 3),
                     FIXED("asynchronous", 3), FIXED("±", 3), FIXED("one worker", 3), FIXED("±", 3));
     for (int part = MANY; part > 0 && !interrupted(); part /= 2) {
         table_text(&t, part > 1 ? "lr/%d" : "lr", part);

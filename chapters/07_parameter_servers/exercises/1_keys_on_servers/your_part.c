@@ -1,7 +1,7 @@
 // # Exercise 1: which server has which keys?
 //
-// Chapter 7, "Servers": "A parameter's place in the vector of all parameters is its *key*, and each
-// server is responsible for a range of keys." Here, a whole tensor is a key. Then one server can
+// Chapter 7, "Servers": "A parameter's *key* is its place in the vector of all parameters, and each
+// server holds a range of keys." Here, a whole tensor is a key. Then one server can
 // have most of the parameters: of LeNet's 129,068, 102,400 are in one tensor.
 //
 // Difficulty: ★★☆☆

@@ -1,7 +1,7 @@
 // # Exercise 3: what a straggler costs, and who cuts that
 //
-// Chapter 7, "Who waits for whom": "A bound helps against workers that are slow now and then, not
-// against one that is always slow. A backup worker helps mostly against the second."
+// Chapter 7, "Who waits for whom": "A bound helps if workers are slow now and then, not if one is
+// always slow. A backup worker helps most if one is always slow."
 //
 // Difficulty: ★★★☆
 //
