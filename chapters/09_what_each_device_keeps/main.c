@@ -4,22 +4,37 @@
 
 // ## Where the memory goes
 //
-// Eight GPUs with 12 GB each have 96 GB in total. So why does PyTorch run out of memory at 12 GB?
-// With DDP (chapter 6), every GPU holds a complete copy of everything.
+// You want to train a transformer with 7 billion parameters. Eight GPUs with 80 GB each have 640 GB
+// in total. So why does PyTorch run out of memory at 80 GB? With DDP (chapter 6), every GPU holds a
+// complete copy of everything.
 //
 // Four things need memory. For each *parameter*, a device holds the value and the *gradient*, 4
 // bytes each. The optimizer Adam adds two *moments*, 8 bytes in total. They are moving averages of
-// the gradient and of its square. The *activations* are what the backward pass still needs from the
-// forward pass. They grow with the number of images, and with the depth and width of the network.
-// Here one device trains ResNet-18 with Adam, and each minibatch has 4 images. The program counts
-// all memory that it allocates on the device:
+// the gradient and of its square. So the transformer takes $16 \cdot 7 = 112$ GB, even for the
+// smallest minibatch. The *activations* are what the backward pass still needs from the forward
+// pass. Our transformer has 32 equal blocks of width $h = 4096$ with $a = 32$ attention heads, and
+// each GPU computes $b = 1$ sequence of $s = 2048$ tokens. In 16 bits, the activations of a block
+// take
+//
+// $$s b h \left(34 + 5 a s / h\right)$$
+//
+// bytes [@korthikanti2022]. The 34 bytes are for the inputs of matrix products, normalizations and
+// GELU, and the rest is for attention's $s \times s$ scores, which each head has. Both include
+// dropout's masks, which have one byte per element. In float32, only the masks stay the same. So
+// there are $s b h \, (66 + 9 a s / h)$ bytes, or 1.76 GB, and 56.4 GB in 32 blocks.
+// <!-- figure: 56.4 = run-09: "activations of a GPU" -->
+//
+// We train a smaller network, ResNet-18, and return to the transformer at the end. Here one device
+// trains it with 4 images per minibatch. The program counts all memory that it allocates on the
+// device:
 //
 // behind/tables.c:print_one_device
 //
-// Parameters, gradients and moments take 16 bytes per parameter, however small the minibatch is.
-// With DDP, each of k devices still needs all 16 bytes, and all devices compute the same update
-// from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three stages
-// [@rajbhandari2020]:
+// Here *activations* are the images, the outputs of all layers and the gradients of these outputs.
+//
+// With DDP, each of k devices still needs all 16 bytes per parameter, and all devices compute the
+// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
+// three stages [@rajbhandari2020]:
 //
 // ```
 //          device 0              device 1              device 2              device 3
@@ -49,8 +64,8 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
-// In the program, the parameters are one flat array, and so are the gradients. The `Shard` of
-// device 1 contains these parts:
+// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
+// parts of them:
 //
 // ```
 // full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
@@ -58,10 +73,7 @@
 // received                   | part 1 | part 1 | part 1 |    gradients of devices 0, 2 and 3
 // ```
 //
-// zero.h:Shard
-//
-// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
-// ZeRO-2 and ZeRO-3. Here is a whole step. (`tensors_of()` collects these tensors of all devices.)
+// Here is a whole step. (`tensors_of()` collects these tensors of all devices.)
 //
 // zero1.c:zero1_step
 //
@@ -73,12 +85,8 @@
 //
 // behind/tables.c:print_zero1
 //
-// The table shows device 0 of four, with 16 images per minibatch. With ZeRO-1, it keeps $44.7 +
-// 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used only
-// during a part of the step. Here it holds the gradients that arrive from other devices. Our DDP
-// frees none of these before the step ends. *All* is the peak of the allocated memory, and *sent*
-// is what the device sends in each step. *Differ* says how many of the 11 million parameters differ
-// from DDP's in any bit after five steps.
+// On eight GPUs, our transformer takes $28 + 28 + 56 / 8 = 63$ GB with ZeRO-1, plus activations.
+// <!-- figure: 28 = run-09 --memory-of 7b --devices 8: parameters[stage=ZeRO-1] x1e-9 -->
 //
 // ## ZeRO-2: keep a part of the gradients
 //
@@ -90,27 +98,26 @@
 // zero2.c:zero2_step
 //
 // `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
-// runs the backward pass, back to the point where the forward pass of unit u began. Then two
-// functions reduce the gradients, while the compute queues continue with the next unit:
+// runs the backward pass, back to the point where the forward pass of unit u began.
+// `reduce_gradients()` enqueues the reduce-scatter in the communication queues, behind the backward
+// pass of unit u. `finish_reducing()` makes the compute queues wait for it, and frees the
+// gradients. Here G2 are the gradients of unit 2, and R2 is what was received of them:
 //
 // ```
-// reduce_gradients(u)   communication queue   wait until the gradients are complete
-//                                             reduce_scatter(sums, grads, received, k)
-// finish_reducing(u)    compute queue         wait until the sums are complete
-//                                             free received[i] and grads[i], in order
+// compute queue         backward 2 | backward 1          | wait, free 2 | backward 0 ..
+// communication queue              | reduce-scatter 2 ........|         | reduce-scatter 1 ..
+// memory                G2         | G2 R2 G1                           | G1 R1 G0
+//                                                             G2 and R2 become free here
 // ```
 //
-// The host calls `finish_reducing()` early. At that moment, the reduce-scatter may not even have
-// begun. If the memory were freed at once, it could be given to the next unit and filled with
-// zeros, and the sums would be wrong. So the memory is freed *in order*. It becomes free when the
-// compute queue reaches this point, after the wait. (CUDA has `cudaFreeAsync()` for this.)
+// The host calls `finish_reducing()` early, and the reduce-scatter may not even have begun. If the
+// memory were freed at once, it could be given to unit 0 and filled with zeros, and the sums of
+// unit 2 would be wrong. So it is freed *in order*, when the compute queue has reached this point
+// and has waited. (CUDA has `cudaFreeAsync()` for this.)
 //
-// After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1.
-//
-// behind/tables.c:print_zero2
-//
-// A device now keeps a quarter of the gradients, but needs more temporary memory. During the
-// backward pass of one unit, all gradients of its neighbour are being reduced.
+// After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1. On eight GPUs, our
+// transformer now takes $28 + 3.5 + 7 = 38.5$ GB.
+// <!-- figure: 3.5 = run-09 --memory-of 7b --devices 8: gradients[stage=ZeRO-2] x1e-9 -->
 //
 // ## ZeRO-3: keep a part of the parameters
 //
@@ -135,13 +142,22 @@
 // While a unit computes, the next one is already being gathered. This is called *prefetching*. At
 // most two units are gathered at a time. The other lines are ZeRO-2's (`diff zero2.c zero3.c`). But
 // the new parameters are not gathered after the update, because the next forward pass does that.
+// (PyTorch's autograd would need no other line for the gradients: the gradient of an all-gather is
+// a reduce-scatter.) On eight GPUs, our transformer now takes $112 / 8 = 14$ GB.
 //
 // main.c:ask_about_bytes
 //
-// behind/tables.c:print_zero3
+// behind/tables.c:print_stages
 //
-// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs two all-gathers and one
-// reduce-scatter. So it sends 1.5 times as many bytes.
+// The table shows device 0 of four, with 16 images per minibatch. *Temporary* memory is used only
+// during a part of the step. With DDP and ZeRO-1, it holds the gradients that arrive from other
+// devices. *All* is the peak of the allocated memory, with 21.4 MB of activations. The *exchanges*
+// of each unit are all-gathers (G) and reduce-scatters (R). ZeRO-3 has one more, so the device
+// *sends* 1.5 times as many bytes in each step. (In bfloat16, it would send half of them.) *Differ*
+// says how many of the 11 million parameters differ from DDP's in any bit after five steps.
+// <!-- figure: 21.4 = run-09: "activations" -->
+//
+// ### What is in memory, and when
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
 // parameters and gradients, and the prefetched parameters of unit u - 1. The gradients of unit u +
@@ -194,22 +210,18 @@
 //
 // ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
 // keeps only the input of each block of the network. From this input, the backward pass computes
-// the block again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
+// the block again [@chen2016memory]. In PyTorch, you call `checkpoint(block, X)` instead of
+// `block(X)`. Here the blocks are the units of ZeRO-2 and ZeRO-3.
 //
-// ```
-// forward pass    compute the block without a tape
-//                 keep its output (the next block's input), and discard all other activations
-//                 add one entry to the tape
-// backward pass   at this entry, compute the block again, with a tape, and run its backward pass
-// ```
+// recompute.c:checkpoint
 //
-// recompute.c:recompute_backward
+// `push_block()` adds one entry to the tape. When the backward pass arrives at this entry, it
+// computes the block again, with a tape, and runs the block's backward pass.
 //
 // The second forward pass computes the same numbers, so all gradients have the same bits. But it
-// must not update batch norm's running statistics a second time. In these averages, the newest
-// minibatch has a weight of 0.1. If both forward passes updated these averages, the minibatch would
-// have a weight of $0.1 + 0.9 \cdot 0.1 = 0.19$. The training loss would not show this mistake,
-// because only evaluation uses the running statistics.
+// must not update batch norm's running statistics a second time, or the newest minibatch would have
+// a weight of $0.1 + 0.9 \cdot 0.1 = 0.19$ in them instead of 0.1. The training loss would not show
+// this mistake, because only evaluation uses the running statistics.
 //
 // behind/tables.c:print_recomputed
 //
@@ -220,11 +232,10 @@
 //
 // ## On another number of devices
 //
-// A long training run that was stopped can continue from a *checkpoint*. With ZeRO, each device
-// writes its own parts to a file, and together the files form a *sharded checkpoint*. Each file
-// also says which parts it holds, so the program can divide all parts among any number of devices.
-// Before that, it checks all files. If a file is missing, damaged or from another checkpoint, the
-// program names it.
+// A long training run that was stopped can continue from a *checkpoint*, which is a file here. With
+// ZeRO, each device writes its own parts, and together these files form a *sharded checkpoint*.
+// Each also says which parts it holds, so the program can divide all parts among any number of
+// devices. If a file is missing, damaged or from another checkpoint, the program names it.
 //
 // behind/tables.c:print_resumed
 //
@@ -274,18 +285,31 @@
 // 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
 // dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
 // Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// <!-- figure: 78.8 = run-09: "DDP, recomputation" -->
+// <!-- figure: 112.3 = run-09: "ZeRO-3 117.3 427.3" -->
 //
-// Take a transformer with N parameters in 32 equal units, and leave out its activations.
-// With ZeRO-3, each of k devices then needs
+// Now back to the transformer with its N = 7 billion parameters. In float32, with ZeRO-3, each of k
+// devices needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
-// bytes. The first term is what the device keeps, and the second is its temporary memory. How many
-// GPUs of 80 GB does a transformer of 7 billion parameters need? One GPU would have to keep 112 GB.
-// With two, each keeps 56 GB and needs 3.9 GB of temporary memory, 59.9 GB in total. So two are
-// enough, if the activations fit as well.
-// <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
-// <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
+// bytes and 56.4 GB of activations. The first term is what it keeps, and the second is its
+// temporary memory. In mixed precision, the second term halves, and the activations shrink to 30.6
+// GB. With recomputation, a device has only the inputs of 32 blocks, and the activations of the
+// block that it computes again.
+// <!-- figure: 56.4 30.6 = run-09: "activations of a GPU" -->
+//
+// main.c:ask_about_gpus
+//
+// behind/memory.c:print_transformer
+//
+// With DDP, no number of GPUs is enough. Two GPUs keep only 56 GB each with ZeRO-3, but there is no
+// room for the activations without recomputation. With eight GPUs, mixed precision and
+// recomputation, ZeRO-1 is enough, at no extra cost in bytes. (DDP and ZeRO-1 include what our
+// reduce-scatter receives from the other devices, $4 N (k - 1) / k$ bytes in float32. A ring needs
+// less, and so do small buckets.) You need not recompute whole blocks. *Selective recomputation*
+// computes only attention's scores again, which are 80 of a block's 114 bytes
+// [@korthikanti2022].
 
 // ## Summary
 //
@@ -361,6 +385,11 @@ static Prediction ask_about_time(void) {
                          "ZeRO-3 take?");
 }
 
+static Prediction ask_about_gpus(void) {
+    return predict_first("How many GPUs of 80 GB does the transformer need with ZeRO-3, in float32 "
+                         "and without recomputation?");
+}
+
 static double kept(const ZeroMemory *m) {
     return (double)(m->parameters + m->gradients + m->moments);
 }
@@ -373,9 +402,8 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
-    print_zero2(runs);
     Prediction times = ask_about_bytes();
-    print_zero3(runs);
+    print_stages(runs);
     predict_compare(times, (double)runs[ZERO_3].sent / (double)runs[STAGE_DDP].sent, "times");
     zero_run_free(&one);
 }
@@ -496,6 +524,8 @@ int main(int argc, char *argv[]) {
         train_with_recomputation(k, data, flags.seed);
         resume_on_others(k, data, flags.batch_size, flags.seed);
         compare_machines(MODELLED_ROWS);
+        Prediction gpus = ask_about_gpus();
+        predict_compare(gpus, print_transformer(), "GPUs");
         draw_step(k, flags.batch_size / k);
         draw_borrowed(k);
         draw_memory(8, MODELLED_ROWS);
