@@ -14,24 +14,18 @@
 // smallest minibatch. The *activations* are what the backward pass still needs from the forward
 // pass. Our transformer has 32 equal blocks of width $h = 4096$ with $a = 32$ attention heads, and
 // each GPU computes $b = 1$ sequence of $s = 2048$ tokens. In 16 bits, the activations of a block
-// take
-//
-// $$s b h \left(34 + 5 a s / h\right)$$
-//
-// bytes [@korthikanti2022]. The 34 bytes are for the inputs of matrix products, normalizations and
-// GELU, and the rest is for attention's $s \times s$ scores, which each head has. Both include
-// dropout's masks, which have one byte per element. In float32, only the masks stay the same. So
-// there are $s b h \, (66 + 9 a s / h)$ bytes, or 1.76 GB, and 56.4 GB in 32 blocks.
+// take $s b h \, (34 + 5 a s / h)$ bytes [@korthikanti2022]. The 34 are for the inputs of matrix
+// products, normalizations and GELU, and the rest is for attention's $s \times s$ scores. Both
+// include dropout's masks, which have one byte per element. In float32, only the masks stay the
+// same, so it is $s b h \, (66 + 9 a s / h)$ bytes, or 1.76 GB, and 56.4 GB in 32 blocks.
 // <!-- figure: 56.4 = run-09: "activations of a GPU" -->
 //
-// We train a smaller network, ResNet-18, and return to the transformer at the end. Here one device
-// trains it with 4 images per minibatch. The program counts all memory that it allocates on the
-// device:
+// We train a smaller network, ResNet-18, here on one device with 4 images per minibatch. The
+// program counts all memory that it allocates on the device:
 //
 // behind/tables.c:print_one_device
 //
-// Here *activations* are the images, the outputs of all layers and the gradients of these outputs.
-//
+// Our *activations* are the images, the outputs of all layers and the gradients of these outputs.
 // With DDP, each of k devices still needs all 16 bytes per parameter, and all devices compute the
 // same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
 // three stages [@rajbhandari2020]:
@@ -97,11 +91,10 @@
 //
 // zero2.c:zero2_step
 //
-// `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
-// runs the backward pass, back to the point where the forward pass of unit u began.
+// `backward_until()` runs the backward pass, back to where the forward pass of unit u began.
 // `reduce_gradients()` enqueues the reduce-scatter in the communication queues, behind the backward
-// pass of unit u. `finish_reducing()` makes the compute queues wait for it, and frees the
-// gradients. Here G2 are the gradients of unit 2, and R2 is what was received of them:
+// pass of unit u. `finish_reducing()` makes the compute queues wait for it, and frees the memory.
+// Here G2 are the gradients of unit 2, and R2 is what was received of them:
 //
 // ```
 // compute queue         backward 2 | backward 1          | wait, free 2 | backward 0 ..
@@ -110,10 +103,10 @@
 //                                                             G2 and R2 become free here
 // ```
 //
-// The host calls `finish_reducing()` early, and the reduce-scatter may not even have begun. If the
-// memory were freed at once, it could be given to unit 0 and filled with zeros, and the sums of
-// unit 2 would be wrong. So it is freed *in order*, when the compute queue has reached this point
-// and has waited. (CUDA has `cudaFreeAsync()` for this.)
+// The host calls `finish_reducing()` early, perhaps before the reduce-scatter begins. If the memory
+// were freed at once, it could be given to unit 0 and filled with zeros, and the sums of unit 2
+// would be wrong. So it is freed *in order*, when the compute queue has waited and reaches this
+// point. (CUDA has `cudaFreeAsync()` for this.)
 //
 // After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1. On eight GPUs, our
 // transformer now takes $28 + 3.5 + 7 = 38.5$ GB.
@@ -128,10 +121,10 @@
 // units.c:unshard
 //
 // Everything between `exchange_begin()` and `exchange_end()` is enqueued in the communication
-// queues (chapter 6). But first, the communication queues wait for the compute queues (question 5
-// asks why). Afterwards, `queue_record()` records the point at which the parameters are complete,
-// and `wait_for_parameters()` makes the compute queues wait for it. When the unit has computed,
-// `reshard()` frees the gathered parameters, in order.
+// queues (chapter 6), which first wait for the compute queues (question 5 asks why). At the end,
+// `queue_record()` records the point at which the parameters are complete. `wait_for_parameters()`
+// makes the compute queues wait for it. When the unit has computed, `reshard()` frees the gathered
+// parameters, in order.
 //
 // The forward pass gathers each unit just before the unit computes, and frees it right afterwards.
 // The backward pass needs the parameters again, to compute the gradient of each unit's input. So
@@ -142,19 +135,19 @@
 // While a unit computes, the next one is already being gathered. This is called *prefetching*. At
 // most two units are gathered at a time. The other lines are ZeRO-2's (`diff zero2.c zero3.c`). But
 // the new parameters are not gathered after the update, because the next forward pass does that.
-// (PyTorch's autograd would need no other line for the gradients: the gradient of an all-gather is
-// a reduce-scatter.) On eight GPUs, our transformer now takes $112 / 8 = 14$ GB.
+// Gathering and reducing belong together, because the gradient of an all-gather is a
+// reduce-scatter. On eight GPUs, our transformer now takes $112 / 8 = 14$ GB.
 //
 // main.c:ask_about_bytes
 //
 // behind/tables.c:print_stages
 //
 // The table shows device 0 of four, with 16 images per minibatch. *Temporary* memory is used only
-// during a part of the step. With DDP and ZeRO-1, it holds the gradients that arrive from other
+// during a part of the step. With DDP and ZeRO-1, it holds gradients that arrive from other
 // devices. *All* is the peak of the allocated memory, with 21.4 MB of activations. The *exchanges*
-// of each unit are all-gathers (G) and reduce-scatters (R). ZeRO-3 has one more, so the device
-// *sends* 1.5 times as many bytes in each step. (In bfloat16, it would send half of them.) *Differ*
-// says how many of the 11 million parameters differ from DDP's in any bit after five steps.
+// of each unit are all-gathers (G) and reduce-scatters (R). ZeRO-3 has one more, so it *sends* 1.5
+// times as many bytes in a step. (In bfloat16, all stages send half.) *Differ* says how many of the
+// 11 million parameters differ from DDP's in any bit after five steps.
 // <!-- figure: 21.4 = run-09: "activations" -->
 //
 // ### What is in memory, and when
@@ -170,9 +163,8 @@
 //
 // ![What device 0 of four holds in a step of ZeRO-3, without
 // activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
-// then backward: what is kept, gathered parameters, gradients that are not yet reduced, and what
-// was received. The bars are low for the first units and highest for the last residual blocks. The
-// highest bar is block 4.0 in the backward pass.")
+// then backward: kept, gathered parameters, gradients not yet reduced, received. The bars are low
+// for the first units. The highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
 // memory. So the peak depends on three neighbouring units, not on the largest one (4.1) alone. To
@@ -182,10 +174,9 @@
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
-// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
-// lane, forward and backward kernels follow each other. The communication lane shows one exchange
-// per unit in the forward pass and two in the backward pass, most of them while the compute lane is
-// busy.")
+// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the
+// communication lane, there is one exchange per unit in the forward pass and two in the backward
+// pass, most of them while the compute lane is busy.")
 //
 // When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
 // `fc`, which the forward pass has just freed. Then it waits for block 4.1, the largest unit,
@@ -225,10 +216,10 @@
 //
 // behind/tables.c:print_recomputed
 //
-// Both rows are from two steps of training with ZeRO-3. The remaining 32.3 MB hold the inputs of
-// all blocks, gradients, and a piece of 16 MiB for the block that is being computed again. The
-// price is time. A backward pass takes about twice as long as a forward pass, so a second forward
-// pass means a third more computation.
+// The remaining 32.3 MB hold the inputs of all blocks, gradients, and a piece of 16 MiB for the
+// block that is being computed again. The price is time. A backward pass takes about twice as long
+// as a forward pass, so a second forward pass means a third more computation.
+// <!-- figure: 32.3 = run-09: "with recomputation" -->
 //
 // ## On another number of devices
 //
@@ -240,11 +231,10 @@
 // behind/tables.c:print_resumed
 //
 // Here training on four devices was stopped after three steps, and continued on the number of
-// devices in the first column. Right after loading, every parameter has its saved value. With four
-// devices, the last step gives the same bits as without the stop. With a different number, each
-// device's batch norm sees more or fewer images, and the sums have different terms. Each device
-// then begins with device 0's running statistics, and the statistics of the other devices are
-// dropped.
+// devices in the first column. Every parameter has its saved value. With four devices, the last
+// step gives the same bits as without the stop. With a different number, each device's batch norm
+// sees more or fewer images, and the sums have different terms. Each device then begins with device
+// 0's running statistics, and the others are dropped.
 //
 // ## When would you use which?
 //
@@ -256,15 +246,12 @@
 //
 // behind/tables.c:print_machines
 //
-// On NVLink, all stages take about the same time, because the links are fast. With recomputation, a
-// step takes a third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends
-// 1.5 times as many bytes. ZeRO-1 and ZeRO-2 send the same number of bytes as DDP, but hide fewer
-// of them behind computation. ZeRO-1 exchanges all of them after the backward pass, and ZeRO-2
-// gathers the parameters after the update.
-//
-// On Ethernet, recomputation adds little time with DDP and ZeRO-3, because the device would
-// otherwise wait for exchanges. ZeRO-1 hides no exchanges, so its step takes 7.4 ms longer, as on
-// NVLink. ZeRO-2 is in between.
+// On NVLink, all stages take about the same time, and a third longer with recomputation. On
+// Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as many bytes.
+// ZeRO-1 and ZeRO-2 send no more than DDP, but hide fewer of the bytes behind computation. ZeRO-1
+// exchanges all of them after the backward pass, and ZeRO-2 gathers the parameters after the
+// update. Recomputation adds little where the device would otherwise wait for exchanges.
+// <!-- figure: 1.47 = run-09: "came out: on 10 Gb/s Ethernet" -->
 //
 // If training fits in memory with DDP, use DDP. If the moments are too large, use ZeRO-1, which
 // sends the same number of bytes. If the gradients are also too large, use ZeRO-2. If the
@@ -277,18 +264,16 @@
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
-// with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
-// activations. The bars become shorter from DDP to ZeRO-3, and recomputation makes the activations
-// smaller. A dashed line is at 440 MB.")
+// with a stacked bar for each stage. The bars become shorter from DDP to ZeRO-3, and recomputation
+// makes the activations smaller. A dashed line is at 440 MB.")
 //
-// Activations are the largest part of each bar, and ZeRO does not divide them. ZeRO-3 needs only
-// 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
-// dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
-// Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// Activations are the largest part of each bar, and ZeRO does not divide them. With a limit of 440
+// MB (the dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit.
+// On Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
 // <!-- figure: 78.8 = run-09: "DDP, recomputation" -->
 // <!-- figure: 112.3 = run-09: "ZeRO-3 117.3 427.3" -->
 //
-// Now back to the transformer with its N = 7 billion parameters. In float32, with ZeRO-3, each of k
+// Now back to the transformer and its N = 7 billion parameters. In float32, with ZeRO-3, each of k
 // devices needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
@@ -303,17 +288,17 @@
 //
 // behind/memory.c:print_transformer
 //
-// With DDP, no number of GPUs is enough. Two GPUs keep only 56 GB each with ZeRO-3, but there is no
+// With DDP, no number of GPUs is enough. With ZeRO-3, two GPUs keep only 56 GB each, but have no
 // room for the activations without recomputation. With eight GPUs, mixed precision and
-// recomputation, ZeRO-1 is enough, at no extra cost in bytes. (DDP and ZeRO-1 include what our
-// reduce-scatter receives from the other devices, $4 N (k - 1) / k$ bytes in float32. A ring needs
-// less, and so do small buckets.) You need not recompute whole blocks. *Selective recomputation*
-// computes only attention's scores again, which are 80 of a block's 114 bytes
-// [@korthikanti2022].
+// recomputation, ZeRO-1 is enough, and it sends no more than DDP. (DDP and ZeRO-1 include what our
+// reduce-scatter receives, $4 N (k - 1) / k$ bytes in float32. A ring needs less.) *Selective
+// recomputation* computes only attention's scores again, which are 80 of a block's 114 bytes
+// [@korthikanti2022]. Fused kernels such as FlashAttention do the same.
 
 // ## Summary
 //
-// - Training with Adam takes 16 bytes per parameter, plus activations. With DDP, every device keeps
+// - Training with Adam takes 16 bytes per parameter, also in mixed precision. With DDP, every
+// device keeps
 //   all 16 bytes.
 // - ZeRO-1 keeps 1/k of the moments, ZeRO-2 also keeps 1/k of the gradients, and ZeRO-3 (FSDP) also
 //   keeps 1/k of the parameters.
