@@ -60,7 +60,7 @@ works --backend model
 lacks ' nan'
 verdict "--backend model: memory and bytes without values"
 # The figure to move, at the place of the table: the numbers of the devices that trained.
-rows_of() { awk -v all="$2" '/^ *(DDP|ZeRO-[123]) / && NF >= 8 && !seen[$1]++ { print $1, $2, $3, $4, $5, $all }' "$1"; }
+rows_of() { awk -v all="$2" '/^ *(DDP|ZeRO-[123]) / && NF >= 8 && $2 ~ /^[0-9]/ && !seen[$1]++ { print $1, $2, $3, $4, $5, $all }' "$1"; }
 works --backend model --memory-of resnet-18 --devices 4 --batch-size 16
 rows_of trained 6 >counted
 [ "$(wc -l <counted)" -eq 4 ] || complain "no rows of a training"

@@ -251,7 +251,6 @@
 // ZeRO-1 and ZeRO-2 send no more than DDP, but hide fewer of the bytes behind computation. ZeRO-1
 // exchanges all of them after the backward pass, and ZeRO-2 gathers the parameters after the
 // update. Recomputation adds little where the device would otherwise wait for exchanges.
-// <!-- figure: 1.47 = run-09: "came out: on 10 Gb/s Ethernet" -->
 //
 // If training fits in memory with DDP, use DDP. If the moments are too large, use ZeRO-1, which
 // sends the same number of bytes. If the gradients are also too large, use ZeRO-2. If the
