@@ -97,10 +97,10 @@
 // Here G2 are the gradients of unit 2, and R2 is what was received of them:
 //
 // ```
-// compute queue         backward 2 | backward 1          | wait, free 2 | backward 0 ..
-// communication queue              | reduce-scatter 2 ........|         | reduce-scatter 1 ..
-// memory                G2         | G2 R2 G1                           | G1 R1 G0
-//                                                             G2 and R2 become free here
+// compute queue         backward 2 | backward 1            | wait | free 2 | backward 0 ..
+// communication queue              | reduce-scatter 2 ...........|        | reduce-scatter 1 ..
+// memory                G2         | G2 R2 G1                    |        | G1 G0 R1: G2, R2 are
+// free
 // ```
 //
 // The host calls `finish_reducing()` early, perhaps before the reduce-scatter begins. If the memory
@@ -132,11 +132,11 @@
 //
 // zero3.c:zero3_step
 //
-// While a unit computes, the next one is already being gathered. This is called *prefetching*. At
-// most two units are gathered at a time. The other lines are ZeRO-2's (`diff zero2.c zero3.c`). But
-// the new parameters are not gathered after the update, because the next forward pass does that.
-// Gathering and reducing belong together, because the gradient of an all-gather is a
-// reduce-scatter. On eight GPUs, our transformer now takes $112 / 8 = 14$ GB.
+// While a unit computes, the next one is already being gathered. This is called *prefetching*. The
+// other lines are ZeRO-2's (`diff zero2.c zero3.c`). But the new parameters are not gathered after
+// the update, because the next forward pass does that. Gathering and reducing belong together,
+// because the gradient of an all-gather is a reduce-scatter. On eight GPUs, our transformer now
+// takes $112 / 8 = 14$ GB.
 //
 // main.c:ask_about_bytes
 //
