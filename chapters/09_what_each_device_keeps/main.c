@@ -97,10 +97,9 @@
 // Here G2 are the gradients of unit 2, and R2 is what was received of them:
 //
 // ```
-// compute queue         backward 2 | backward 1            | wait | free 2 | backward 0 ..
-// communication queue              | reduce-scatter 2 ...........|        | reduce-scatter 1 ..
-// memory                G2         | G2 R2 G1                    |        | G1 G0 R1: G2, R2 are
-// free
+// compute queue       backward 2 | backward 1   | wait | free G2, R2 | backward 0 ..
+// comm. queue                    | reduce-scatter 2 .. |             | reduce-scatter 1 ..
+// memory              G2         | G2 R2 G1            |             | G1 R1 G0
 // ```
 //
 // The host calls `finish_reducing()` early, perhaps before the reduce-scatter begins. If the memory
