@@ -4,22 +4,31 @@
 
 // ## Where the memory goes
 //
-// Eight GPUs with 12 GB each have 96 GB in total. So why does PyTorch run out of memory at 12 GB?
-// With DDP (chapter 6), every GPU holds a complete copy of everything.
+// You want to train a transformer with 7 billion parameters. Eight GPUs with 80 GB each have 640 GB
+// in total. So why does PyTorch run out of memory at 80 GB? With DDP (chapter 6), every GPU holds a
+// complete copy of everything.
 //
 // Four things need memory. For each *parameter*, a device holds the value and the *gradient*, 4
 // bytes each. The optimizer Adam adds two *moments*, 8 bytes in total. They are moving averages of
-// the gradient and of its square. The *activations* are what the backward pass still needs from the
-// forward pass. They grow with the number of images, and with the depth and width of the network.
-// Here one device trains ResNet-18 with Adam, and each minibatch has 4 images. The program counts
-// all memory that it allocates on the device:
+// the gradient and of its square. So the transformer takes $16 \cdot 7 = 112$ GB, even for the
+// smallest minibatch. The *activations* are what the backward pass still needs from the forward
+// pass. Our transformer has 32 equal blocks of width $h = 4096$ with $a = 32$ attention heads, and
+// each GPU computes $b = 1$ sequence of $s = 2048$ tokens. In 16 bits, the activations of a block
+// take $s b h \, (34 + 5 a s / h)$ bytes [@korthikanti2022]. The 34 are for the inputs of matrix
+// products, normalizations and GELU, and the rest is for attention's $s \times s$ scores. Both
+// include dropout's masks, which have one byte per element. In float32, only the masks stay the
+// same, so it is $s b h \, (66 + 9 a s / h)$ bytes, or 1.76 GB, and 56.4 GB in 32 blocks.
+// <!-- figure: 56.4 = run-09: "activations of a GPU" -->
+//
+// We train a smaller network, ResNet-18, here on one device with 4 images per minibatch. The
+// program counts all memory that it allocates on the device:
 //
 // behind/tables.c:print_one_device
 //
-// Parameters, gradients and moments take 16 bytes per parameter, however small the minibatch is.
-// With DDP, each of k devices still needs all 16 bytes, and all devices compute the same update
-// from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in three stages
-// [@rajbhandari2020]:
+// Our *activations* are the images, the outputs of all layers and the gradients of these outputs.
+// With DDP, each of k devices still needs all 16 bytes per parameter, and all devices compute the
+// same update from the same sums. *ZeRO* (zero redundancy optimizer) removes this redundancy in
+// three stages [@rajbhandari2020]:
 //
 // ```
 //          device 0              device 1              device 2              device 3
@@ -49,8 +58,8 @@
 //
 // Adam treats each parameter by itself. So device i needs only part i of the moments.
 //
-// In the program, the parameters are one flat array, and so are the gradients. The `Shard` of
-// device 1 contains these parts:
+// In the program, the parameters are one flat array, and so are the gradients. Device 1 has these
+// parts of them:
 //
 // ```
 // full, full_grad   | part 0 | part 1 | part 2 | part 3 |    all parameters, and their gradients
@@ -58,10 +67,7 @@
 // received                   | part 1 | part 1 | part 1 |    gradients of devices 0, 2 and 3
 // ```
 //
-// zero.h:Shard
-//
-// With ZeRO-1, `own` and `own->grad` are slices of `full` and `full_grad`. The events are for
-// ZeRO-2 and ZeRO-3. Here is a whole step. (`tensors_of()` collects these tensors of all devices.)
+// Here is a whole step. (`tensors_of()` collects these tensors of all devices.)
 //
 // zero1.c:zero1_step
 //
@@ -73,12 +79,8 @@
 //
 // behind/tables.c:print_zero1
 //
-// The table shows device 0 of four, with 16 images per minibatch. With ZeRO-1, it keeps $44.7 +
-// 44.7 + 22.4 = 111.8$ MB of parameters, gradients and moments. *Temporary* memory is used only
-// during a part of the step. Here it holds the gradients that arrive from other devices. Our DDP
-// frees none of these before the step ends. *All* is the peak of the allocated memory, and *sent*
-// is what the device sends in each step. *Differ* says how many of the 11 million parameters differ
-// from DDP's in any bit after five steps.
+// On eight GPUs, our transformer takes $28 + 28 + 56 / 8 = 63$ GB with ZeRO-1, plus activations.
+// <!-- figure: 28 = run-09 --memory-of 7b --devices 8: parameters[stage=ZeRO-1] x1e-9 -->
 //
 // ## ZeRO-2: keep a part of the gradients
 //
@@ -89,28 +91,25 @@
 //
 // zero2.c:zero2_step
 //
-// `allocate_gradients()` allocates the gradients of unit u, filled with zeros. `backward_until()`
-// runs the backward pass, back to the point where the forward pass of unit u began. Then two
-// functions reduce the gradients, while the compute queues continue with the next unit:
+// `backward_until()` runs the backward pass, back to where the forward pass of unit u began.
+// `reduce_gradients()` enqueues the reduce-scatter in the communication queues, behind the backward
+// pass of unit u. `finish_reducing()` makes the compute queues wait for it, and frees the memory.
+// Here G2 are the gradients of unit 2, and R2 is what was received of them:
 //
 // ```
-// reduce_gradients(u)   communication queue   wait until the gradients are complete
-//                                             reduce_scatter(sums, grads, received, k)
-// finish_reducing(u)    compute queue         wait until the sums are complete
-//                                             free received[i] and grads[i], in order
+// compute queue       backward 2 | backward 1   | wait | free G2, R2 | backward 0 ..
+// comm. queue                    | reduce-scatter 2 .. |             | reduce-scatter 1 ..
+// memory              G2         | G2 R2 G1            |             | G1 R1 G0
 // ```
 //
-// The host calls `finish_reducing()` early. At that moment, the reduce-scatter may not even have
-// begun. If the memory were freed at once, it could be given to the next unit and filled with
-// zeros, and the sums would be wrong. So the memory is freed *in order*. It becomes free when the
-// compute queue reaches this point, after the wait. (CUDA has `cudaFreeAsync()` for this.)
+// The host calls `finish_reducing()` early, perhaps before the reduce-scatter begins. If the memory
+// were freed at once, it could be given to unit 0 and filled with zeros, and the sums of unit 2
+// would be wrong. So it is freed *in order*, when the compute queue has waited and reaches this
+// point. (CUDA has `cudaFreeAsync()` for this.)
 //
-// After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1.
-//
-// behind/tables.c:print_zero2
-//
-// A device now keeps a quarter of the gradients, but needs more temporary memory. During the
-// backward pass of one unit, all gradients of its neighbour are being reduced.
+// After the update, `gather_updated()` gathers the new parameters, as in ZeRO-1. On eight GPUs, our
+// transformer now takes $28 + 3.5 + 7 = 38.5$ GB.
+// <!-- figure: 3.5 = run-09 --memory-of 7b --devices 8: gradients[stage=ZeRO-2] x1e-9 -->
 //
 // ## ZeRO-3: keep a part of the parameters
 //
@@ -121,10 +120,10 @@
 // units.c:unshard
 //
 // Everything between `exchange_begin()` and `exchange_end()` is enqueued in the communication
-// queues (chapter 6). But first, the communication queues wait for the compute queues (question 5
-// asks why). Afterwards, `queue_record()` records the point at which the parameters are complete,
-// and `wait_for_parameters()` makes the compute queues wait for it. When the unit has computed,
-// `reshard()` frees the gathered parameters, in order.
+// queues (chapter 6), which first wait for the compute queues (question 5 asks why). At the end,
+// `queue_record()` records the point at which the parameters are complete. `wait_for_parameters()`
+// makes the compute queues wait for it. When the unit has computed, `reshard()` frees the gathered
+// parameters, in order.
 //
 // The forward pass gathers each unit just before the unit computes, and frees it right afterwards.
 // The backward pass needs the parameters again, to compute the gradient of each unit's input. So
@@ -132,16 +131,25 @@
 //
 // zero3.c:zero3_step
 //
-// While a unit computes, the next one is already being gathered. This is called *prefetching*. At
-// most two units are gathered at a time. The other lines are ZeRO-2's (`diff zero2.c zero3.c`). But
-// the new parameters are not gathered after the update, because the next forward pass does that.
+// While a unit computes, the next one is already being gathered. This is called *prefetching*. The
+// other lines are ZeRO-2's (`diff zero2.c zero3.c`). But the new parameters are not gathered after
+// the update, because the next forward pass does that. Gathering and reducing belong together,
+// because the gradient of an all-gather is a reduce-scatter. On eight GPUs, our transformer now
+// takes $112 / 8 = 14$ GB.
 //
 // main.c:ask_about_bytes
 //
-// behind/tables.c:print_zero3
+// behind/tables.c:print_stages
 //
-// For each unit, DDP needs the two halves of an allreduce. ZeRO-3 needs two all-gathers and one
-// reduce-scatter. So it sends 1.5 times as many bytes.
+// The table shows device 0 of four, with 16 images per minibatch. *Temporary* memory is used only
+// during a part of the step. With DDP and ZeRO-1, it holds gradients that arrive from other
+// devices. *All* is the peak of the allocated memory, with 21.4 MB of activations. The *exchanges*
+// of each unit are all-gathers (G) and reduce-scatters (R). ZeRO-3 has one more, so it *sends* 1.5
+// times as many bytes in a step. (In bfloat16, all stages send half.) *Differ* says how many of the
+// 11 million parameters differ from DDP's in any bit after five steps.
+// <!-- figure: 21.4 = run-09: "activations" -->
+//
+// ### What is in memory, and when
 //
 // The temporary memory is largest in the backward pass. While unit u computes, the device holds its
 // parameters and gradients, and the prefetched parameters of unit u - 1. The gradients of unit u +
@@ -154,9 +162,8 @@
 //
 // ![What device 0 of four holds in a step of ZeRO-3, without
 // activations.](plots/09_what_each_device_keeps_step.png "A stacked bar for each unit, forward and
-// then backward: what is kept, gathered parameters, gradients that are not yet reduced, and what
-// was received. The bars are low for the first units and highest for the last residual blocks. The
-// highest bar is block 4.0 in the backward pass.")
+// then backward: kept, gathered parameters, gradients not yet reduced, received. The bars are low
+// for the first units. The highest bar is block 4.0 in the backward pass.")
 //
 // The peak is at block 4.0, with $2 \cdot 14.69 + 4.72 + 18.89 + 14.16 = 67.2$ MB of temporary
 // memory. So the peak depends on three neighbouring units, not on the largest one (4.1) alone. To
@@ -166,10 +173,9 @@
 // <!-- figure: 4.72 = run-09: parameters[pass=forward, unit=3.1] x1e-6 -->
 //
 // ![The two queues of device 0 in a step of ZeRO-3, on a modelled DGX
-// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the compute
-// lane, forward and backward kernels follow each other. The communication lane shows one exchange
-// per unit in the forward pass and two in the backward pass, most of them while the compute lane is
-// busy.")
+// A100.](plots/09_what_each_device_keeps_modelled.png "A timeline with two lanes. In the
+// communication lane, there is one exchange per unit in the forward pass and two in the backward
+// pass, most of them while the compute lane is busy.")
 //
 // When the backward pass begins, the compute queue waits twice. First it waits for the last unit,
 // `fc`, which the forward pass has just freed. Then it waits for block 4.1, the largest unit,
@@ -194,46 +200,40 @@
 //
 // ZeRO does not divide the activations. *Recomputation*, also called *activation checkpointing*,
 // keeps only the input of each block of the network. From this input, the backward pass computes
-// the block again [@chen2016]. Here the blocks are the units of ZeRO-2 and ZeRO-3.
+// the block again [@chen2016memory]. In PyTorch, you call `checkpoint(block, X)` instead of
+// `block(X)`. Here the blocks are the units of ZeRO-2 and ZeRO-3.
 //
-// ```
-// forward pass    compute the block without a tape
-//                 keep its output (the next block's input), and discard all other activations
-//                 add one entry to the tape
-// backward pass   at this entry, compute the block again, with a tape, and run its backward pass
-// ```
+// recompute.c:checkpoint
 //
-// recompute.c:recompute_backward
+// `push_block()` adds one entry to the tape. When the backward pass arrives at this entry, it
+// computes the block again, with a tape, and runs the block's backward pass.
 //
 // The second forward pass computes the same numbers, so all gradients have the same bits. But it
-// must not update batch norm's running statistics a second time. In these averages, the newest
-// minibatch has a weight of 0.1. If both forward passes updated these averages, the minibatch would
-// have a weight of $0.1 + 0.9 \cdot 0.1 = 0.19$. The training loss would not show this mistake,
-// because only evaluation uses the running statistics.
+// must not update batch norm's running statistics a second time, or the newest minibatch would have
+// a weight of $0.1 + 0.9 \cdot 0.1 = 0.19$ in them instead of 0.1. The training loss would not show
+// this mistake, because only evaluation uses the running statistics.
 //
 // behind/tables.c:print_recomputed
 //
-// Both rows are from two steps of training with ZeRO-3. The remaining 32.3 MB hold the inputs of
-// all blocks, gradients, and a piece of 16 MiB for the block that is being computed again. The
-// price is time. A backward pass takes about twice as long as a forward pass, so a second forward
-// pass means a third more computation.
+// The remaining 32.3 MB hold the inputs of all blocks, gradients, and a piece of 16 MiB for the
+// block that is being computed again. The price is time. A backward pass takes about twice as long
+// as a forward pass, so a second forward pass means a third more computation.
+// <!-- figure: 32.3 = run-09: "with recomputation" -->
 //
 // ## On another number of devices
 //
-// A long training run that was stopped can continue from a *checkpoint*. With ZeRO, each device
-// writes its own parts to a file, and together the files form a *sharded checkpoint*. Each file
-// also says which parts it holds, so the program can divide all parts among any number of devices.
-// Before that, it checks all files. If a file is missing, damaged or from another checkpoint, the
-// program names it.
+// A long training run that was stopped can continue from a *checkpoint*, which is a file here. With
+// ZeRO, each device writes its own parts, and together these files form a *sharded checkpoint*.
+// Each also says which parts it holds, so the program can divide all parts among any number of
+// devices. If a file is missing, damaged or from another checkpoint, the program names it.
 //
 // behind/tables.c:print_resumed
 //
 // Here training on four devices was stopped after three steps, and continued on the number of
-// devices in the first column. Right after loading, every parameter has its saved value. With four
-// devices, the last step gives the same bits as without the stop. With a different number, each
-// device's batch norm sees more or fewer images, and the sums have different terms. Each device
-// then begins with device 0's running statistics, and the statistics of the other devices are
-// dropped.
+// devices in the first column. Every parameter has its saved value. With four devices, the last
+// step gives the same bits as without the stop. With a different number, each device's batch norm
+// sees more or fewer images, and the sums have different terms. Each device then begins with device
+// 0's running statistics, and the others are dropped.
 //
 // ## When would you use which?
 //
@@ -245,15 +245,11 @@
 //
 // behind/tables.c:print_machines
 //
-// On NVLink, all stages take about the same time, because the links are fast. With recomputation, a
-// step takes a third longer. On Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends
-// 1.5 times as many bytes. ZeRO-1 and ZeRO-2 send the same number of bytes as DDP, but hide fewer
-// of them behind computation. ZeRO-1 exchanges all of them after the backward pass, and ZeRO-2
-// gathers the parameters after the update.
-//
-// On Ethernet, recomputation adds little time with DDP and ZeRO-3, because the device would
-// otherwise wait for exchanges. ZeRO-1 hides no exchanges, so its step takes 7.4 ms longer, as on
-// NVLink. ZeRO-2 is in between.
+// On NVLink, all stages take about the same time, and a third longer with recomputation. On
+// Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as many bytes.
+// ZeRO-1 and ZeRO-2 send no more than DDP, but hide fewer of the bytes behind computation. ZeRO-1
+// exchanges all of them after the backward pass, and ZeRO-2 gathers the parameters after the
+// update. Recomputation adds little where the device would otherwise wait for exchanges.
 //
 // If training fits in memory with DDP, use DDP. If the moments are too large, use ZeRO-1, which
 // sends the same number of bytes. If the gradients are also too large, use ZeRO-2. If the
@@ -266,30 +262,41 @@
 //
 // ![Memory of one of eight devices, and the modelled time of a step on a DGX
 // A100.](plots/09_what_each_device_keeps_memory.png "Two panels, without and with recomputation,
-// with a stacked bar for each stage: parameters, gradients, moments, temporary memory and
-// activations. The bars become shorter from DDP to ZeRO-3, and recomputation makes the activations
-// smaller. A dashed line is at 440 MB.")
+// with a stacked bar for each stage. The bars become shorter from DDP to ZeRO-3, and recomputation
+// makes the activations smaller. A dashed line is at 440 MB.")
 //
-// Activations are the largest part of each bar, and ZeRO does not divide them. ZeRO-3 needs only
-// 19.7 MB less than ZeRO-2, and sends 1.5 times as many bytes. But with a limit of 440 MB (the
-// dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit. On
-// Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// Activations are the largest part of each bar, and ZeRO does not divide them. With a limit of 440
+// MB (the dashed line), only ZeRO-3 fits without recomputation. With recomputation, all stages fit.
+// On Ethernet, DDP with recomputation is faster than ZeRO-3 without it (78.8 and 112.3 ms).
+// <!-- figure: 78.8 = run-09: "DDP, recomputation" -->
+// <!-- figure: 112.3 = run-09: "ZeRO-3 117.3 427.3" -->
 //
-// Take a transformer with N parameters in 32 equal units, and leave out its activations.
-// With ZeRO-3, each of k devices then needs
+// Now back to the transformer and its N = 7 billion parameters. In float32, with ZeRO-3, each of k
+// devices needs
 //
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
-// bytes. The first term is what the device keeps, and the second is its temporary memory. How many
-// GPUs of 80 GB does a transformer of 7 billion parameters need? One GPU would have to keep 112 GB.
-// With two, each keeps 56 GB and needs 3.9 GB of temporary memory, 59.9 GB in total. So two are
-// enough, if the activations fit as well.
-// <!-- figure: 3.9 = run-09 --memory-of 7b --devices 2: temporary[stage=ZeRO-3] x1e-9 -->
-// <!-- figure: 59.9 = run-09 --memory-of 7b --devices 2: all[stage=ZeRO-3] x1e-9 -->
+// bytes and 56.4 GB of activations. The first term is what it keeps, and the second is its
+// temporary memory. In mixed precision, the second term halves, and the activations shrink to 30.6
+// GB. With recomputation, a device has only the inputs of 32 blocks, and the activations of the
+// block that it computes again.
+// <!-- figure: 56.4 30.6 = run-09: "activations of a GPU" -->
+//
+// main.c:ask_about_gpus
+//
+// behind/memory.c:print_transformer
+//
+// With DDP, no number of GPUs is enough. With ZeRO-3, two GPUs keep only 56 GB each, but have no
+// room for the activations without recomputation. With eight GPUs, mixed precision and
+// recomputation, ZeRO-1 is enough, and it sends no more than DDP. (DDP and ZeRO-1 include what our
+// reduce-scatter receives, $4 N (k - 1) / k$ bytes in float32. A ring needs less.) *Selective
+// recomputation* computes only attention's scores again, which are 80 of a block's 114 bytes
+// [@korthikanti2022]. Fused kernels such as FlashAttention do the same.
 
 // ## Summary
 //
-// - Training with Adam takes 16 bytes per parameter, plus activations. With DDP, every device keeps
+// - Training with Adam takes 16 bytes per parameter, also in mixed precision. With DDP, every
+// device keeps
 //   all 16 bytes.
 // - ZeRO-1 keeps 1/k of the moments, ZeRO-2 also keeps 1/k of the gradients, and ZeRO-3 (FSDP) also
 //   keeps 1/k of the parameters.
@@ -361,6 +368,11 @@ static Prediction ask_about_time(void) {
                          "ZeRO-3 take?");
 }
 
+static Prediction ask_about_gpus(void) {
+    return predict_first("How many GPUs of 80 GB does the transformer need with ZeRO-3, in float32 "
+                         "and without recomputation?");
+}
+
 static double kept(const ZeroMemory *m) {
     return (double)(m->parameters + m->gradients + m->moments);
 }
@@ -373,9 +385,8 @@ static void train_in_all_stages(int k, Dataset *data, int batch_size, uint64_t s
     Prediction mb = ask_about_moments(k);
     print_zero1(runs);
     predict_compare(mb, kept(&runs[ZERO_1].memory) / 1e6, "MB");
-    print_zero2(runs);
     Prediction times = ask_about_bytes();
-    print_zero3(runs);
+    print_stages(runs);
     predict_compare(times, (double)runs[ZERO_3].sent / (double)runs[STAGE_DDP].sent, "times");
     zero_run_free(&one);
 }
@@ -496,6 +507,8 @@ int main(int argc, char *argv[]) {
         train_with_recomputation(k, data, flags.seed);
         resume_on_others(k, data, flags.batch_size, flags.seed);
         compare_machines(MODELLED_ROWS);
+        Prediction gpus = ask_about_gpus();
+        predict_compare(gpus, print_transformer(), "GPUs");
         draw_step(k, flags.batch_size / k);
         draw_borrowed(k);
         draw_memory(8, MODELLED_ROWS);

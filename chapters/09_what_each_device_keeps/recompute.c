@@ -62,25 +62,29 @@ static Tensor *a_parameter(const Module *net, const Block *block, const Device *
     return parameter_data(parameters_of(net).list[block->parts->first], device);
 }
 
-static void recompute_block(const Module *net, Block block, Tensor *X[], int k) {
+// The operation on the tape: from X[i] and the parameters to `out`.
+static void push_block(const Module *net, const Block *block, Tensor *X, Tensor *out) {
+    tape_push((Node){.backward_together = recompute_backward,
+                     .out = out,
+                     .in = {X, a_parameter(net, block, X->device)},
+                     .reads_in = true,
+                     .context = arena_note(X->device, block, sizeof *block)});
+}
+
+static void checkpoint(const Module *net, const Block *block, Tensor *X[], int k) {
     Tensor *Y[MAX_DEVICES];
     ArenaPosition before[MAX_DEVICES];
     for (int i = 0; i < k; i++) {
         Y[i] = X[i];
         before[i] = arena_position(X[i]->device);
     }
-    set_grad_enabled(false);
-    forward_block(&block, Y, k);
+    set_grad_enabled(false); // nothing is added to the tape
+    forward_block(block, Y, k);
     set_grad_enabled(true);
     for (int i = 0; i < k; i++) {
-        Device *device = X[i]->device;
         Tensor *out = keep_output(Y[i]);
-        arena_go_back(device, before[i]);
-        tape_push((Node){.backward_together = recompute_backward,
-                         .out = out,
-                         .in = {X[i], a_parameter(net, &block, device)},
-                         .reads_in = true,
-                         .context = arena_note(device, &block, sizeof block)});
+        arena_go_back(X[i]->device, before[i]); // discards all other activations
+        push_block(net, block, X[i], out);
         X[i] = out;
     }
 }
@@ -88,6 +92,6 @@ static void recompute_block(const Module *net, Block block, Tensor *X[], int k) 
 void forward_recomputed(const Zero *z, const Unit *unit, Tensor *Y[]) {
     for (int p = 0, end; p < unit->num_parts; p = end) {
         for (end = p + 1; end < unit->num_parts && unit->parts[end].num == 0;) end++;
-        recompute_block(z->net, (Block){&unit->parts[p], end - p}, Y, z->k);
+        checkpoint(z->net, &(Block){&unit->parts[p], end - p}, Y, z->k);
     }
 }

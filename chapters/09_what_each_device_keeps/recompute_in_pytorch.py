@@ -33,7 +33,7 @@ def without_statistics(block):
             m.num_batches_tracked.copy_(count)
 
 
-# C: recompute_backward
+# C: checkpoint
 def forward_recomputed(blocks, X, again=without_statistics):
     """`checkpoint()` keeps a block's input, and computes the block again in the backward pass. The
     two contexts are for the first and the second time. If you give none, both update batch norm's

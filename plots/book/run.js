@@ -275,7 +275,7 @@ function showWaiting(csv) {
 // A bar for each device, cut into what it holds, with the limit as a line; and how long a step is in each stage.
 function showMemory(csv, { network, k, stage, recomputation, limit }) {
     const rows = rowsOf(csv), row = rows.find((one) => one[4] === stage), counted = network === "resnet-18";
-    const parts = ["parameters", "gradients", "moments", "temporary", ...(counted ? ["activations"] : [])];
+    const parts = ["parameters", "gradients", "moments", "temporary", "activations"];
     const [unit, each, most] = counted ? ["MB", 1e6, limit] : ["GB", 1e9, GPUS[limit]], all = row[10] / each, fits = all <= most ? "fits" : "does not fit";
     const scale = 190 / Math.max(counted ? 600 : 0, 1.08 * most, ...rows.map((one) => one[10] / each)), line = 210 - scale * most;
     const svg = [`<text x="0" y="10">${unit} on each device</text>`];
@@ -294,8 +294,8 @@ function showMemory(csv, { network, k, stage, recomputation, limit }) {
         `<path fill="hsl(${rows[i] === row ? 25 : 205} 55% 45%)" d="M370 ${50 + 40 * i}h${130 * time / longest}v12H370z"/>`));
     const needs = (k === 1 ? "one device" : `each of ${k} devices`) + ` needs ${Number(all.toPrecision(3))} ${unit}, which ${fits} in ${most} ${unit}. `;
     return [`<svg viewBox="0 0 500 238" role="img" aria-label="Memory of each device, and how long a step takes">${svg.join("")}</svg>`,
-        `${stage}${recomputation === "on" && counted ? " with recomputation" : ""}: ${needs}` + (!counted ?
-            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters, without activations and without a time.` :
+        `${stage}${recomputation === "on" ? " with recomputation" : ""}: ${needs}` + (!counted ?
+            `This is arithmetic for a transformer of ${parseInt(network)} billion parameters in float32, with one sequence of 2,048 tokens on each device, and without a time.` :
             `A step takes ${ms(1e3 * row[11])}` + (row === rows[0] ? "." : `, ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.`))];
 }
 

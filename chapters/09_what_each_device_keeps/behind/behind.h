@@ -78,12 +78,12 @@ void zero_remove(const char *prefix, int k);
 
 // tables.c: of one device, where the memory goes, counted and by the formula.
 void print_one_device(const ZeroRun *run);
-// What a device keeps and sends: runs[] are the stages from STAGE_DDP on. `differ` is the number of
-// parameters that differ from DDP's after all steps.
+// What a device keeps: runs[] are the stages from STAGE_DDP on.
 void print_zero1(const ZeroRun runs[]);
-void print_zero2(const ZeroRun runs[]);
-void print_zero3(const ZeroRun runs[]);
-void print_one_run(const ZeroRun *run); // the same of one stage alone, and its losses
+// The same of all stages, with what it sends. `differ` is the number of parameters that differ from
+// DDP's after all steps.
+void print_stages(const ZeroRun runs[]);
+void print_one_run(const ZeroRun *run); // of one stage alone, with activations and losses
 // The losses of two runs, step by step, the second one with a limit (in bytes).
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit);
 // One run without and one with recomputation, with batch_size images in a minibatch.
@@ -96,10 +96,14 @@ void print_resumed(const ZeroRun *never_stopped, const ZeroRun *stopped, const Z
 double print_machines(int rows);
 
 // memory.c, for the figure to move: what each of k devices needs in all stages, and how long a step
-// is, as a table and as book_output("_memory.csv"). ResNet-18 is counted and modelled. A
-// transformer of 7 billion parameters, "7b", is arithmetic, without activations and without a time.
+// is, as a table and as book_output("_memory.csv"). ResNet-18 is counted and modelled.
+// Transformers, "7b" with 7 billion parameters, are arithmetic: float32, one sequence on each
+// device, no time.
 extern const char memory_networks[]; // "none|resnet-18|1b|.."
 void tell_memory(const char *network, int k, int rows, bool recompute);
+// A table of the one of 7 billion parameters in all stages on 1, 2 and 8 GPUs, in float32 and in
+// mixed precision. Returns how many GPUs of 80 GB ZeRO-3 needs in float32, without recomputation.
+double print_transformer(void);
 // The same of ResNet-18 as a picture, book_output("_memory.png"), with and without recomputation.
 // Nothing with --machine none.
 void draw_memory(int k, int rows);

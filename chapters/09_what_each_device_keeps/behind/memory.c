@@ -29,29 +29,92 @@ static Need need_of_resnet18(Stage stage, int k, int rows, bool recompute) {
 
 // ## A transformer
 
-// By arithmetic: n parameters in equal blocks, each of which is a unit. (These are the formulas of
-// formulas.c in float64, because in WebAssembly n does not fit in a size_t.)
-static Need need_of_transformer(Stage stage, int k, double n) {
-    enum { BLOCKS = 32 };
+// By arithmetic, in float64, because in WebAssembly n does not fit in a size_t: n parameters in
+// equal blocks, each of which is a unit. A minibatch is one sequence of TOKENS on each device.
+enum { TOKENS = 2048 };
+typedef struct Transformer {
+    const char *name;
+    double n, blocks, width, heads;
+} Transformer;
+static const Transformer transformers[] = {
+    {"1b", 1e9, 20, 2048, 16},   {"3b", 3e9, 32, 2560, 32},   {"7b", 7e9, 32, 4096, 32},
+    {"13b", 13e9, 40, 5120, 40}, {"30b", 30e9, 60, 6656, 52},
+};
+
+static const Transformer *transformer_named(const char *name) {
+    const Transformer *t = transformers;
+    while (strcmp(t->name, name) != 0) t++; // the flag has refused any other
+    return t;
+}
+
+// Korthikanti et al., 2022, count numbers of 2 bytes, and dropout's masks of one: 34 = 16 * 2 + 2
+// and 5 = 2 * 2 + 1. A recomputed block keeps its input, and one block at a time has everything.
+static double activations_of(const Transformer *t, double bytes, bool recompute) {
+    double scores = t->heads * TOKENS / t->width;
+    double block = TOKENS * t->width * (16 * bytes + 2 + (2 * bytes + 1) * scores);
+    return recompute ? t->blocks * TOKENS * t->width * bytes + block : t->blocks * block;
+}
+
+// (The temporary memory is that of formulas.c.)
+static Need need_of_transformer(const Transformer *t, Stage stage, int k, bool mixed,
+                                bool recompute) {
     const StageKind *s = &zero_stages[stage];
-    double own = n / k, block = n / BLOCKS, others = (k - 1.0) / k;
+    double n = t->n, own = n / k, block = n / t->blocks, others = (k - 1.0) / k;
+    double bytes = mixed ? 2 : 4, of_adam = mixed ? 12 : 8;
     const double temporary[NUM_STAGES] = {others * n, others * n, (2 + others) * block,
                                           (4 + others) * block};
-    Need need = {.parameters = 4 * (s->divides_parameters ? own : n),
-                 .gradients = 4 * (s->divides_gradients ? own : n),
-                 .moments = 8 * (s->divides_moments ? own : n),
-                 .temporary = 4 * temporary[stage],
-                 .activations = NAN,
+    Need need = {.parameters = bytes * (s->divides_parameters ? own : n),
+                 .gradients = bytes * (s->divides_gradients ? own : n),
+                 .moments = of_adam * (s->divides_moments ? own : n),
+                 .temporary = bytes * temporary[stage],
+                 .activations = activations_of(t, bytes, recompute),
                  .seconds = NAN};
-    need.all = need.parameters + need.gradients + need.moments + need.temporary;
+    need.all = need.parameters + need.gradients + need.moments + need.temporary + need.activations;
     return need;
+}
+
+enum { FORMATS = 4 }; // float32 and mixed precision, each without and with recomputation
+
+static void add_transformer(Table *table, const Transformer *t, Stage stage, int k) {
+    double all[FORMATS];
+    for (int f = 0; f < FORMATS; f++) all[f] = need_of_transformer(t, stage, k, f / 2, f % 2).all;
+    table_text(table, "%d GPU%s, %s", k, k == 1 ? "" : "s", zero_stages[stage].name);
+    table_numbers(table, all[0], all[1], all[2], all[3]);
+}
+
+static int gpus_needed(const Transformer *t, double memory, bool mixed, bool recompute) {
+    int k = 1;
+    while (need_of_transformer(t, ZERO_3, k, mixed, recompute).all > memory) k++;
+    return k;
+}
+
+double print_transformer(void) {
+    const Transformer *t = transformer_named("7b");
+    double activations[FORMATS];
+    int needed[FORMATS];
+    for (int f = 0; f < FORMATS; f++) {
+        activations[f] = activations_of(t, f / 2 ? 2 : 4, f % 2);
+        needed[f] = gpus_needed(t, 80e9, f / 2, f % 2);
+    }
+    printf("\n");
+    Table table = TABLE(NULL, WORDS("7 billion parameters", 20), FIXED("float32", 1, .unit = "GB"),
+                        FIXED("recomputed", 1, .unit = "GB"), FIXED("mixed", 1, .unit = "GB"),
+                        FIXED("recomputed", 1, .unit = "GB"));
+    table_text(&table, "activations of a GPU");
+    table_numbers(&table, activations[0], activations[1], activations[2], activations[3]);
+    add_transformer(&table, t, STAGE_DDP, 1);
+    for (int k = 2; k <= 8; k += 6)
+        for (Stage s = STAGE_DDP; s < NUM_STAGES; s++) add_transformer(&table, t, s, k);
+    say("With GPUs of 80 GB, ZeRO-3 needs %d, %d, %d and %d of them, from left to right.",
+        needed[0], needed[1], needed[2], needed[3]);
+    return needed[0];
 }
 
 // ## The table and the picture
 
 static Need need_of(const char *network, Stage stage, int k, int rows, bool recompute) {
     if (strcmp(network, "resnet-18") == 0) return need_of_resnet18(stage, k, rows, recompute);
-    return need_of_transformer(stage, k, 1e9 * atof(network));
+    return need_of_transformer(transformer_named(network), stage, k, false, recompute);
 }
 
 static void write_row(FILE *csv, const char *network, Stage stage, int k, int rows, bool recompute,
@@ -74,6 +137,7 @@ void tell_memory(const char *network, int k, int rows, bool recompute) {
     double scale = is_counted ? 1e6 : 1e9;
     char title[32];
     snprintf(title, sizeof title, "%d devices, %s", k, unit);
+    if (!is_counted) rows = 1; // a sequence
     book_needs_machine("--memory-of");
     book_outputs("_memory.csv");
     OutputFile csv = begin_csv();

@@ -25,29 +25,30 @@ void print_one_device(const ZeroRun *run) {
     add_part(&t, "all", run->peak, NAN, "-");
 }
 
-static void print_stages(const ZeroRun runs[], Stage first, Stage last) {
+void print_zero1(const ZeroRun runs[]) {
+    const ZeroMemory *ddp = &runs[STAGE_DDP].memory, *m = &runs[ZERO_1].memory;
+    printf("\n");
+    say("ZeRO-1 keeps %.1f + %.1f + %.1f = %.1f MB, where DDP keeps %.1f MB.", mb(m->parameters),
+        mb(m->gradients), mb(m->moments), mb(m->parameters + m->gradients + m->moments),
+        mb(ddp->parameters + ddp->gradients + ddp->moments));
+}
+
+void print_stages(const ZeroRun runs[]) {
     char title[32];
     snprintf(title, sizeof title, "%d devices, MB", runs->plan.k);
     printf("\n");
-    int width = runs[first].plan.recompute ? 18 : 13;
-    Table t = TABLE(NULL, WORDS(title, width), FIXED("parameters", 1), FIXED("gradients", 1),
-                    FIXED("moments", 1), FIXED("temporary", 1), FIXED("activations", 1),
-                    FIXED("all", 1), FIXED("sent", 1), WHOLE("differ"));
-    for (const ZeroRun *run = &runs[first]; run <= &runs[last]; run++) {
+    Table t = TABLE(NULL, WORDS(title, 13), FIXED("parameters", 1), FIXED("gradients", 1),
+                    FIXED("moments", 1), FIXED("temporary", 1), FIXED("all", 1),
+                    WORDS("exchanges", 9), FIXED("sent", 1), WHOLE("differ"));
+    for (const ZeroRun *run = runs; run < runs + NUM_STAGES; run++) {
         const ZeroMemory *m = &run->memory;
-        table_text(&t, "%s%s", zero_stages[run->plan.stage].name,
-                   run->plan.recompute ? ", recomputed" : "");
+        table_text(&t, "%s", zero_stages[run->plan.stage].name);
         table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
-                      mb(run->activations), mb(run->peak), mb(run->sent),
-                      run == runs ? NAN : num_different(run, runs));
+                      mb(run->peak));
+        table_text(&t, run->plan.stage == ZERO_3 ? "G + G + R" : "R + G");
+        table_numbers(&t, mb(run->sent), run == runs ? NAN : num_different(run, runs));
     }
 }
-
-void print_zero1(const ZeroRun runs[]) { print_stages(runs, STAGE_DDP, ZERO_1); }
-
-void print_zero2(const ZeroRun runs[]) { print_stages(runs, ZERO_2, ZERO_2); }
-
-void print_zero3(const ZeroRun runs[]) { print_stages(runs, ZERO_3, ZERO_3); }
 
 void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
     char title[48];
@@ -63,8 +64,22 @@ void print_losses(const ZeroRun *ddp, const ZeroRun *limited, double limit) {
     }
 }
 
+static void print_memory(const ZeroRun *run) {
+    const ZeroMemory *m = &run->memory;
+    char title[32];
+    snprintf(title, sizeof title, "%d devices, MB", run->plan.k);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS(title, run->plan.recompute ? 18 : 13), FIXED("parameters", 1),
+                    FIXED("gradients", 1), FIXED("moments", 1), FIXED("temporary", 1),
+                    FIXED("activations", 1), FIXED("all", 1), FIXED("sent", 1));
+    table_text(&t, "%s%s", zero_stages[run->plan.stage].name,
+               run->plan.recompute ? ", recomputed" : "");
+    table_numbers(&t, mb(m->parameters), mb(m->gradients), mb(m->moments), mb(m->temporary),
+                  mb(run->activations), mb(run->peak), mb(run->sent));
+}
+
 void print_one_run(const ZeroRun *run) {
-    print_stages(run, (Stage)0, (Stage)0);
+    print_memory(run);
     printf("\n");
     Table t = TABLE(NULL, WORDS("loss of step", 12), DIGITS("loss", 9));
     for (int s = 0; s < run->plan.steps; s++) {
