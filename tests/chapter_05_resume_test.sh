@@ -113,6 +113,7 @@ damaged 's/"step":"2"/"step":"99999999999999999999"/;s/"devices 1, batch size /"
 damaged 's/"step":"2"/"step":"4"/'
 damaged 's/"epoch":"1"/"epoch":"0"/'
 damaged 's/"settings":"devices/"settings":"\\u001b[/'
+damaged 's/"history":"1,/"history":"1;/'
 refusals <<ROWS
 1 was written with devices 2, batch size 4, lr 0.02 | $own --lr 0.03 --resume part
 1 is no checkpoint | $own --resume whole
@@ -131,6 +132,7 @@ refusals <<ROWS
 1 4 minibatches are not the 1 epochs | --devices 1 --epochs 2 --load w --resume bad4
 1 the "epoch" is no number | --devices 1 --epochs 2 --resume bad5
 1 was written with ?\[ 1, batch size | --devices 1 --epochs 2 --resume bad6
+1 bad7: is of another run | --devices 1 --epochs 2 --load w --resume bad7
 2 single: an output would replace this file, which is read | --devices 1 --resume single --save single
 2 single: an output would replace this file, which is read | --devices 1 --resume link --checkpoint other --save ./plots/../single
 2 single: an output would replace | --devices 1 --resume single --checkpoint other --csv single

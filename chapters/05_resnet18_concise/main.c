@@ -79,7 +79,8 @@ static Notebook nb = {.bn = "averaged"};
 // Suppose that in one channel, one shard has the values 1 and 3, and another has 5 and 7. Their
 // means are 2 and 6, and both variances are 1. The merged mean is 4, and the merged variance is 1 +
 // 4 = 5, because each mean is 2 away from 4. With `averaged`, the variance would be only 1, the
-// mean of the two variances.
+// mean of the two variances. That is the default here nevertheless, because each shard was trained
+// with its own variance, and evaluation should use what training used.
 //
 // common/tensor/batch_norm.c:sync_batch_norm
 //
@@ -214,8 +215,7 @@ static void train_on_one_and_on_two(void) {
 // *Larger minibatch and rate.* The effects of doubling only one of the two cannot be told from
 // noise. Doubling both seems to cost accuracy (0.041 ± 0.031), with only half as many updates in an
 // epoch. But be careful. In an earlier recording, with a version of the program that rounded
-// differently, it cost 0.058 ± 0.019 with the first five seeds and 0.019 ± 0.061 with the next
-// five.
+// differently, it cost 0.058 with the first five seeds and 0.019 with the next five.
 //
 // *Second device.* With each device's own statistics (`rank0`), we see no effect, but the bar could
 // hide one of 0.06.
@@ -236,20 +236,23 @@ static void train_on_one_and_on_two(void) {
 // | strong scaling, published | 244.7 | 137.7 (89 %) |  87.0 (70 %) |
 // | modelled                  |       |        123.9 |         63.5 |
 //
-// The percentages compare the speedup with the ideal one. The modelled rows start from the
-// published time on one GPU. The model computes only what changes with more GPUs.
+// The percentages compare the speedup with the ideal one. Each modelled row starts from the
+// published time on one GPU in the row above it. The model computes only what changes with more
+// GPUs.
 //
 // The model wrongly predicts almost perfect scaling. NCCL took 30.5 ms to sum 64 MiB on two of
 // these GPUs, whereas the model's formulas give 3.5 ms. Because the GPUs cannot access each other's
-// memory, NCCL's kernels copy everything through host memory. The backward pass hides little of
-// this time. Not counting data loading, a step took 132 ms with the exchange and 117 ms without it.
-// If the model uses the measured rate and hides nothing, it is within 7 % of the published times on
-// four GPUs ([How true is the clock?](../how_true.md)). Strong scaling loses more, because the
-// exchange stays the same while each GPU has less to compute.
+// memory, NCCL's kernels copy everything through host memory. At this rate, 44.7 MB of gradients
+// take 20 ms. The backward pass hides only a quarter of that: without data loading, a step took 132
+// ms with the exchange and 117 ms without it. ([Ten
+// lines](../questions.md#why-is-ddp-sometimes-slower-than-no-ddp-at-all) measure this on your
+// GPUs.) If the model uses the measured rate and hides nothing, it is within 7 % of the published
+// times on four GPUs ([How true is the clock?](../how_true.md)). Strong scaling loses more, because
+// the exchange stays the same while each GPU has less to compute.
 //
 // NCCL can also use the GPUs' copy engines for this (`NCCL_SHM_USE_CUDA_MEMCPY=1`). With that, the
-// authors measured 22.3 instead of 4.4 GB/s. But DDP then hung, so they had to do without it.
-// Before you buy a second GPU, find out how fast its link to the first would be.
+// same sum was five times as fast. But DDP then hung, so they had to do without it. Before you buy
+// a second GPU, find out how fast its link to the first would be.
 //
 // On fast links, the model predicts this for a DGX with eight A100 GPUs, each with 256 images per
 // step. On one GPU, an epoch of 235 steps takes 19.0 s, so a step takes about 81 ms. On two GPUs

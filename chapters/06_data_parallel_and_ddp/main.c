@@ -96,9 +96,10 @@
 // during the backward pass. The last layers have most parameters, so most buckets are full early.
 //
 // 94 % is the ideal case. In the model, a card sends and receives at full speed at the same time.
-// On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5). At that rate,
-// ResNet-18's gradients would take 20 ms, but its backward pass takes only 8.8 ms (claim 1 below),
-// so less than half of the exchange could be hidden.
+// On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5), so 20 ms for ResNet-18's
+// gradients. In a ring of four, each card sends 1.5 times as much, which takes 30 ms. The backward
+// pass takes only 8.8 ms (claim 1 below), so less than a third of the exchange could be hidden, and
+// a step would take about 35 ms.
 // <!-- figure: 94 = run-06: "DDP, buckets of 4" --> <!-- figure: 8.8 = run-06: "1 DP" -->
 //
 // ## Exchange under backward
@@ -165,7 +166,8 @@
 // | Python in the tabs  | mean over its rows | k, by your own code   | equal shards |
 // | PyTorch's DP        | mean over all rows, on device 0 | nothing | all shards  |
 //
-// Except for rounding, DP and DDP make the same update as one device (`tests/test_ddp.c`).
+// Without batch norm, and with equal shards, all of them make the same update as one device, except
+// for rounding (`tests/test_ddp.c`).
 //
 // ## How large a bucket?
 //
@@ -180,14 +182,11 @@
 // in the order in which the gradients arrived.)
 //
 // Large buckets are full only late, and the exchange of the last one is never hidden. Small buckets
-// are soon full, but each exchange has a fixed cost. In "A step in time", one bucket took 3.64 ms
-// and seven took 4.16 ms, so each of the six additional exchanges cost 87 µs. A ring on four
-// devices takes six steps, one after the other, and even an empty copy takes 12.4 µs between these
-// cards (same source). That makes 74 µs. The rest is three additions, each in a kernel of at least
-// 4.4 µs. All of LeNet's gradients in one exchange take 129 µs.
-// (The table is for these four cards, and its last column for 64 other ones: next section.)
-// <!-- figure: 3.64 = run-06: "DDP, one bucket" --> <!-- figure: 4.16 = run-06: "DDP, buckets of 4"
-// --> <!-- figure: 129 = run-06 --overlap lenet: exchange x1000000 -->
+// are soon full, but each exchange has a fixed cost. A ring on four devices takes six steps, one
+// after the other, and even an empty copy takes 12.4 µs between these cards (same source). All of
+// LeNet's gradients in one exchange take 129 µs. (The table is for these four cards. Its last
+// column is for the next section.)
+// <!-- figure: 129 = run-06 --overlap lenet: exchange x1000000 -->
 //
 // main.c:ask_about_buckets
 //
@@ -205,6 +204,12 @@
 // takes
 //
 // $$2 (k-1) \left(a + \frac{b}{k B}\right)$$
+//
+// In "A step in time", one bucket took 3.64 ms and seven took 4.16 ms, so each of the six
+// additional exchanges cost 87 µs. Six empty copies make 74 µs of this. The rest is three
+// additions, each in a kernel of at least 4.4 µs.
+// <!-- figure: 3.64 = run-06: "DDP, one bucket" --> <!-- figure: 4.16 = run-06: "DDP, buckets of 4"
+// -->
 //
 // The fixed part and the moving part are equal at $b = k a B$. On four RTX 4090 cards that is 4 x
 // 12.4 µs x 19.5 GB/s, about 1 MB. In a ring of 100 such cards it is 24 MB. So 25 MiB is a size for
@@ -266,8 +271,9 @@
 // An allreduce needs all ranks, so all must take the same number of steps. If k does not divide the
 // number of images, PyTorch's sampler *pads* (it takes the first images of the order again) or
 // *drops* (it leaves out the last ones). Our third mode, *exact*, takes each image once. Some ranks
-// may then have one more image than others. That is right here, where we divide by the number of
-// rows. (For DDP, scale the loss as in chapter 3.)
+// may then have one more image than others, and none for the last step, but they still take part in
+// its exchange. That is right here, where we divide by the number of rows. (For DDP, use
+// `net.join()`, and scale the loss as in chapter 3.)
 //
 // behind/traffic_and_memory.c:print_samplers
 //
@@ -289,8 +295,8 @@
 // behind/claims.c:print_claims
 //
 // Claims 1 and 4 are about ResNet-18, the others about LeNet, on four devices with 64 images on
-// each. The memory is that of LeNet with 10,000 classes. Claim 3 is false because in a ring all
-// ranks do the same.
+// each if nothing else is said. The memory is that of LeNet with 10,000 classes. Claim 3 is false
+// because in a ring all ranks do the same.
 //
 // Claim 2 confuses two kinds of gradients. Those with respect to parameters are summed over the
 // ranks. Those with respect to activations, which pass from layer to layer, stay on their rank. The

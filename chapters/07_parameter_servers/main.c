@@ -123,7 +123,7 @@ static Pace pace;
 // - Dropped pushes, mean and maximum staleness, and modelled time (`dgx-a100`) are from the first
 //   seed.
 // - The test accuracy is the mean of all seeds. The "more" column is its difference from
-//   synchronous training with the same seeds (with a 95 % confidence interval).
+//   synchronous training with the same seeds, before rounding (with a 95 % confidence interval).
 //
 // behind/ways.c:compare_ways
 //
@@ -235,9 +235,10 @@ static Pace pace;
 // <!-- figure: 1.69 = run-07: "only its GPU is slow" -->
 // <!-- figure: 1.67 = run-07: "all equally fast" -->
 //
-// Why is that ratio not 1? All workers pull and push at the same time, so they wait for links, and
-// the links are idle while they compute. In the last row, no transfer waits for another. Then
-// synchronous training waits only for the worker that happens to be last.
+// Why is that ratio not 1? In synchronous training, all workers push at the same time, and later
+// all pull. Each link is busy in only one direction at a time, and idle while they compute. In
+// asynchronous training, one worker pulls while another pushes. In the last row, no transfer waits
+// for another. Then synchronous training waits only for the worker that happens to be last.
 //
 // ## For real
 //

@@ -13,11 +13,8 @@
 // the gradient and of its square. So the transformer takes $16 \cdot 7 = 112$ GB, even for the
 // smallest minibatch. The *activations* are what the backward pass still needs from the forward
 // pass. Our transformer has 32 equal blocks of width $h = 4096$ with $a = 32$ attention heads, and
-// each GPU computes $b = 1$ sequence of $s = 2048$ tokens. In 16 bits, the activations of a block
-// take $s b h \, (34 + 5 a s / h)$ bytes [@korthikanti2022]. The 34 are for the inputs of matrix
-// products, normalizations and GELU, and the rest is for attention's $s \times s$ scores. Both
-// include dropout's masks, which have one byte per element. In float32, only the masks stay the
-// same, so it is $s b h \, (66 + 9 a s / h)$ bytes, or 1.76 GB, and 56.4 GB in 32 blocks.
+// each GPU computes $b = 1$ sequence of $s = 2048$ tokens. In float32, their activations take 56.4
+// GB (the last section has the formula).
 // <!-- figure: 56.4 = run-09: "activations of a GPU" -->
 //
 // We train a smaller network, ResNet-18, here on one device with 4 images per minibatch. The
@@ -216,8 +213,9 @@
 // behind/tables.c:print_recomputed
 //
 // The remaining 32.3 MB hold the inputs of all blocks, gradients, and a piece of 16 MiB for the
-// block that is being computed again. The price is time. A backward pass takes about twice as long
-// as a forward pass, so a second forward pass means a third more computation.
+// block that is being computed again. (With larger minibatches it saves more, as the next figures
+// show.) The price is time. A backward pass takes about twice as long as a forward pass, so a
+// second forward pass means a third more computation.
 // <!-- figure: 32.3 = run-09: "with recomputation" -->
 //
 // ## On another number of devices
@@ -248,8 +246,9 @@
 // On NVLink, all stages take about the same time, and a third longer with recomputation. On
 // Ethernet, ZeRO-3 takes 1.47 times as long as DDP, because it sends 1.5 times as many bytes.
 // ZeRO-1 and ZeRO-2 send no more than DDP, but hide fewer of the bytes behind computation. ZeRO-1
-// exchanges all of them after the backward pass, and ZeRO-2 gathers the parameters after the
-// update. Recomputation adds little where the device would otherwise wait for exchanges.
+// exchanges all of them after the backward pass. ZeRO-2 gathers the parameters after the update,
+// and its backward pass waits until it can free gradients. Recomputation adds little where the
+// device would otherwise wait for exchanges.
 //
 // If training fits in memory with DDP, use DDP. If the moments are too large, use ZeRO-1, which
 // sends the same number of bytes. If the gradients are also too large, use ZeRO-2. If the
@@ -277,9 +276,13 @@
 // $$\frac{16 N}{k} + 4 \left(5 - \frac{1}{k}\right) \frac{N}{32}$$
 //
 // bytes and 56.4 GB of activations. The first term is what it keeps, and the second is its
-// temporary memory. In mixed precision, the second term halves, and the activations shrink to 30.6
-// GB. With recomputation, a device has only the inputs of 32 blocks, and the activations of the
-// block that it computes again.
+// temporary memory. The activations of a block take $s b h \, (34 + 5 a s / h)$ bytes in 16 bits
+// [@korthikanti2022]. The 34 are for the inputs of matrix products, normalizations and GELU, and
+// the rest is for attention's $s \times s$ scores. Both include dropout's masks, which have one
+// byte per element. In float32, only the masks stay the same, so it is $s b h \, (66 + 9 a s / h)$
+// bytes. In mixed precision, the second term of the first formula halves, and the activations
+// shrink to 30.6 GB. With recomputation, a device has only the inputs of 32 blocks, and the
+// activations of the block that it computes again.
 // <!-- figure: 56.4 30.6 = run-09: "activations of a GPU" -->
 //
 // main.c:ask_about_gpus
@@ -287,11 +290,11 @@
 // behind/memory.c:print_transformer
 //
 // With DDP, no number of GPUs is enough. With ZeRO-3, two GPUs keep only 56 GB each, but have no
-// room for the activations without recomputation. With eight GPUs, mixed precision and
-// recomputation, ZeRO-1 is enough, and it sends no more than DDP. (DDP and ZeRO-1 include what our
+// room for the activations without recomputation. With mixed precision and recomputation, ZeRO-1
+// just fits on two GPUs, and it sends no more than DDP. (DDP and ZeRO-1 include what our
 // reduce-scatter receives, $4 N (k - 1) / k$ bytes in float32. A ring needs less.) *Selective
-// recomputation* computes only attention's scores again, which are 80 of a block's 114 bytes
-// [@korthikanti2022]. Fused kernels such as FlashAttention do the same.
+// recomputation* computes only attention's scores again, which take 80 of the 114 bytes per element
+// of a block [@korthikanti2022]. Fused kernels such as FlashAttention do the same.
 
 // ## Summary
 //
