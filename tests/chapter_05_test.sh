@@ -72,6 +72,11 @@ trains --devices 2 --epochs 1 --bn averaged --threads 1 --save again
 cmp averaged again >>problems
 [ -s sync ] && ! cmp -s averaged sync || complain "averaged and sync are the same"
 verdict "the same seed and number of devices: the same bits, on one core too; averaged and sync differ"
+trains --devices 1 --epochs 2 --save both
+trains --devices 1 --epochs 1 --save first
+trains --devices 1 --epochs 1 --load first --save same_order
+cmp -s both same_order && complain "epochs 1 and 2 have one order"
+verdict "each epoch has another order"
 
 # One change at a time: all ways from all seeds.
 changes='/^  [a-z][a-z0-9 ()]* -?[0-9][.][0-9]+ +[0-9][.][0-9]+$/ { n++ } END { if (n != 6) print n + 0, "changes" }'
