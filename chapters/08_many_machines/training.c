@@ -131,7 +131,7 @@ static void end(RankNet *n) {
     module_free(net);
 }
 
-// Returns the mean loss of the epoch, or of its steps so far if `r->stopped` or --steps ends it.
+// All ranks call this in each epoch. The result is the mean loss of the epoch's images.
 static double train_epoch(const RankLesson *l, RankNet *n, RankData *train, int epoch,
                           RankResult *r) {
     Tensor *X, *y, *loss;
