@@ -125,9 +125,9 @@ static Prediction ask_about_the_star(void) {
 //
 // step.c:sum_over_ranks
 //
-// The update divides the sum by `rows`, the number of rows on all ranks, so it becomes a mean.
-// Steps 3 and 4 do not scale twice. Step 4 gives the mean gradient of a larger minibatch, and step
-// 3 sets the rate for it.
+// The update divides the sum by the number of rows on all ranks, `rows` below, so it becomes a
+// mean. Steps 3 and 4 do not scale twice. Step 4 gives the mean gradient of a larger minibatch, and
+// step 3 sets the rate for it.
 //
 // training.c:train_epoch
 //
@@ -228,7 +228,7 @@ static Prediction ask_about_the_star(void) {
 // ## Larger minibatches
 //
 // If each of W ranks keeps its 64 images, the minibatch has 64 W images, and an epoch has only 1/W
-// of the updates. To learn as much, we need larger steps, so the learning rate must grow. We
+// of the updates. To learn as much, it would need larger steps, so a larger learning rate. We
 // compare four rules for a minibatch that is k times as large:
 //
 // - **None.** The rate stays the same.
@@ -250,18 +250,18 @@ static Prediction ask_about_the_star(void) {
 // ![Test accuracy of LeNet after ten epochs, with minibatches of 64, 256 and 1,024 images. At 0.1,
 // the network only guesses.](plots/08_many_machines_lr_rules.png "A line for each of four rules,
 // with bars from the lowest to the highest of three seeds. All start at one point. At 256 images,
-// linear has fallen to 0.1, and the other three are a little below the start. At 1,024, only the
-// line without a rule is still high. The other three are at 0.1.")
+// none and square root are a little lower, linear is at 0.1, and the bar of linear with warm-up
+// reaches from 0.1 up to the others. At 1,024, only the line without a rule is still high.")
 //
 // Our base rate, 0.3, is the best that we found for 64 images: 0.1, 0.2 and 0.5 had lower means of
-// three seeds. So there is little room to raise it. With 256 images, the linear rule's 1.2 does not
-// train at all from the first update on. After warm-up, the same 1.2 trains, with accuracies like
-// those of "none" and "square root". With 1,024 images, "square root" starts with 1.2 and fails,
-// and linear's 4.8 fails even after warm-up. Only the base rate itself still trains.
+// three seeds. So there is little room to raise it. With 256 images, the linear rule's 1.2 trains
+// from none of the three seeds. After warm-up, it trains from two, as well as "none" and "square
+// root" do. With 1,024 images, "square root" starts with 1.2 and fails, too. Linear's 4.8 fails
+// even after warm-up. Only the base rate itself still trains.
 //
-// The larger the minibatch, the lower the best accuracy. We think fewer updates are the cause, but
-// no run here isolates this. So a rule does not find a good rate. It says what to try first when
-// the minibatch grows, and the largest rate that trains is a limit for all rules. Exercise 4 asks
+// The larger the minibatch, the lower the accuracy. We think fewer updates are the cause, but no
+// run here isolates this. So a rule does not find a good rate. It says what to try first, and no
+// rule can exceed the largest rate that trains. Warm-up can make that rate larger. Exercise 4 asks
 // about Adam.
 
 // ## The same on one rank
@@ -315,8 +315,9 @@ static Prediction ask_about_one_rank(void) {
 // - A second thread that watches the clock can name a rank that hangs.
 // - Buckets and fusion send nearly the same bytes in fewer messages. With two ranks on each of two
 //   hosts, adding up inside first saves half of the sharded sum's traffic between hosts.
-// - Larger minibatches mean fewer updates. Here, four times the images train with four times the
-//   learning rate, but only after warm-up. Sixteen times the rate is too much.
+// - Larger minibatches mean fewer updates. A rule says which larger rate to try. Here, the base
+// rate
+//   is the best for 64 images, and four times as much trains only after warm-up, and not always.
 //
 // ## Questions
 //
