@@ -11,7 +11,7 @@ stats csv skip 1 using 6 nooutput name "SEEDS"
 
 set logscale x 2
 set xrange [50:1300]
-set yrange [0.5:0.85]
+set yrange [0:0.95]
 set xtics (64, 256, 1024)
 set xlabel "images in a minibatch"
 set ylabel "test accuracy"

@@ -20,15 +20,19 @@ if grep -q '^4 ranks on 1 host' stdout; then # of chapter 8: there is MPI
     done
     verdict "chapter 8: sums, exchanges, and one rank beside four"
 fi
-# Its summary: the linear rule makes up for most of what larger minibatches lose, but not for all of it. (With CI's few
-# images it need not.)
+# What it says of the rules: four times the rate trains only after warm-up, if at all, and with 1,024 images only the base
+# rate does. (With CI's few images it need not be so.)
 if grep -q '^4 ranks on 1 host' stdout && grep -q '^`make run-08` on' about; then
-    awk -F, 'NR > 1 { mean[$1, $2] = $3; low[$1, $2] = $4; high[$1, $2] = $5 }
-        END { for (b = 256; b <= 1024; b *= 4) {
-            lost = mean[64, "none"] - mean[b, "none"]; left = mean[64, "none"] - mean[b, "linear"]
-            if (!(left < lost / 2 && high[b, "linear"] < low[64, "none"])) print b ": " lost " lost, " left " by the linear rule" } }' \
-        plots/08_many_machines_lr_rules.csv >>"$problems"
-    verdict "chapter 8: its summary of the learning rates"
+    awk -F, 'NR > 1 { mean[$1, $2] = $3 }
+        function expect(good, text) { if (!good) print "not so: " text }
+        END {
+            warm = "linear with warm-up"
+            expect(mean[256, "linear"] < mean[256, warm], "256 images: warm-up helps the linear rule")
+            expect(mean[256, warm] < mean[256, "none"] && mean[256, "none"] < mean[64, "none"], "256 images lose accuracy")
+            expect(mean[1024, "none"] > 0.6, "1024 images: the base rate trains")
+            expect(mean[1024, "square root"] < 0.5 && mean[1024, "linear"] < 0.5 && mean[1024, warm] < 0.5, "the others do not")
+        }' plots/08_many_machines_lr_rules.csv >>"$problems"
+    verdict "chapter 8: what it says of the learning rates"
 fi
 
 # From the book's own start it must get off the plateau (loss 2.30, accuracy 0.10) at which it begins. Measured: 0.82

@@ -43,13 +43,23 @@ def lenet():
                          nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
+# C: watch
+def meet(backend):
+    """A rank that waits in a collective for longer than the timeout ends with an error, and `torchrun` ends the others.
+    The error names no rank. NCCL's names the collective, such as `SeqNum=15, OpType=ALLREDUCE`. Gloo's only says `Timed
+    out waiting 60000ms for recv operation`, below the line of your program. So ask each process where it is, before the
+    timeout: `py-spy dump --pid PID` prints its Python functions, the innermost first. When we made one of four ranks
+    sleep, three were in `all_reduce`, and the fourth in the function with `sleep()`. With gloo, you can also call
+    `dist.monitored_barrier()`, which says `Rank 2 failed to pass monitoredBarrier`."""
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=60))
+
+
 def find_the_others():
     """`torchrun` has set the address and the three numbers in the environment."""
     if "RANK" not in os.environ:
         sys.exit("in_pytorch.py: error: no ranks\nhint: torchrun --nproc-per-node 2 in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    # A rank that waits longer than that ends with an error. (It does not know which rank hangs.)
-    dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(seconds=60))
+    meet("nccl" if gpus else "gloo")
     return dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"])
 
 
@@ -109,7 +119,7 @@ def check_step(net, loader, device, parts):
                                atol=1e-6, msg=lambda text: f"not the gradients of one device\n{text}")
 
 
-# C: train_on_ranks, rank_net_step
+# C: train_epoch
 def train_on_ranks(net, loader, test, device, args):
     W, step, optimizer = dist.get_world_size(), 0, torch.optim.SGD(net.parameters(), args.lr)
     warm_up_steps = args.epochs * len(loader) * 5 // 90  # as in Goyal et al.: 5 epochs of 90

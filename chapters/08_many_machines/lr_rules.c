@@ -29,7 +29,8 @@ double rule_lr(LrRule rule, double base_lr, double times, long step, long warm_u
 }
 
 // The weights start larger than the book's, which would spend many of the few updates with large
-// minibatches on LeNet's plateau (chapter 4). The base rates are small, and not tuned.
+// minibatches on LeNet's plateau (chapter 4). Of 0.1, 0.2, 0.3 and 0.5, the base rate 0.3 is the
+// best for 64 of 15,000 images (three seeds each: 0.835, 0.843, 0.869, 0.855). Adam's is not tuned.
 int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int images,
               RuleJob jobs[MOST_RULE_JOBS]) {
     int n = 0;
@@ -37,7 +38,7 @@ int rule_jobs(RuleOptimizer optimizer, uint64_t first_seed, int seeds, int image
         RuleJob job = {.optimizer = optimizer,
                        .times = 1,
                        .base_batch = 64,
-                       .base_lr = optimizer == RULES_ADAM ? 0.001 : 0.02,
+                       .base_lr = optimizer == RULES_ADAM ? 0.001 : 0.3,
                        .images = images,
                        .epochs = 10,
                        .start_times = 10,

@@ -18,10 +18,17 @@ except ImportError as e:
     sys.exit(f"star_in_pytorch.py: error: {e}\nhint: pip install torch")
 
 
-# C: all_reduce_star, send_to
+# C: all_reduce_star
+def average_gradients(net):
+    """With these four lines between `loss.backward()` and `optimizer.step()`, ranks train together.
+    The second function is a star that does what `dist.all_reduce()` does. In practice, wrap the
+    network in `DDP`, as `in_pytorch.py` does: it sums while backward still runs."""
+    for p in net.parameters():
+        if p.grad is not None:
+            dist.all_reduce(p.grad)
+            p.grad /= dist.get_world_size()
+
 def all_reduce_star(x):
-    """`dist.isend()` and `dist.irecv()` return at once, like our `start_send()`. In practice, use
-    `dist.all_reduce(x)`."""
     rank, size = dist.get_rank(), dist.get_world_size()
     if rank > 0:
         dist.send(x, dst=0)
@@ -86,18 +93,19 @@ def main():
     by_ddp = DDP(copy.deepcopy(net))
     broadcast_from_rank_0(net)
     torch.testing.assert_close(net.state_dict(), by_ddp.module.state_dict(), rtol=0, atol=0)
-    by_star = DDP(net)
+    by_hand, by_star = copy.deepcopy(net), DDP(net)
     by_star.register_comm_hook(None, sum_over_ranks)
     X, y = torch.randn(16, 1, 28, 28, device=device), torch.arange(16, device=device) % 10
-    for ddp in by_ddp, by_star:
-        F.cross_entropy(ddp(X), y).backward()
-    grads = [[p.grad for p in ddp.parameters()] for ddp in (by_star, by_ddp)]
-    torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-6)
+    for each in by_ddp, by_star, by_hand:
+        F.cross_entropy(each(X), y).backward()
+    average_gradients(by_hand)
+    star, hand, ddp = ([p.grad for p in each.parameters()] for each in (by_star, by_hand, by_ddp))
+    torch.testing.assert_close((star, hand), (ddp, ddp), rtol=1e-5, atol=1e-6)
     if rank == 0:
         print(f"star of {W} ranks: rank 0 sends {(W - 1) * x.nbytes:,} bytes\n"
               "the star's sum, that inside hosts first, and dist.all_reduce()'s are the same\n"
               "the parameters that we broadcast, and DDP's, are the same\n"
-              "the gradients of DDP with the star, and without it, are the same")
+              "the gradients of DDP with the star, without it, and averaged by hand are the same")
     dist.destroy_process_group()
 
 

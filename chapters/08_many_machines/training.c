@@ -131,29 +131,35 @@ static void end(RankNet *n) {
     module_free(net);
 }
 
+// All ranks call this in each epoch. The result is the mean loss of the epoch's images.
+static double train_epoch(const RankLesson *l, RankNet *n, RankData *train, int epoch,
+                          RankResult *r) {
+    Tensor *X, *y, *loss;
+    double sum = 0;
+    int rows, images = 0;
+    rank_data_start(train, epoch);
+    while (r->steps < last_step(l) && !r->stopped && (rows = rank_data_next(train, &X, &y)) > 0) {
+        if (l->before_step) l->before_step(r->steps + 1, X); // only if --plant asks for it
+        rank_net_step(n, X, y, lr_of_step(l, r->steps), rows, &loss);
+        sum += loss_of_all(loss, ++r->steps, &r->stopped);
+        images += rows;
+    }
+    return sum / images;
+}
+
 RankResult train_on_ranks(const RankLesson *l) {
     RankResult r = {.test_acc = NAN};
     RankNet *n = begin(l, &r);
     RankData train;
-    long last = last_step(l);
     rank_data_open(&train, l->train_data, l->rows, l->shuffle, l->seed);
-    for (int epoch = r.epochs; r.steps < last && !r.stopped; epoch++) {
-        Tensor *X, *y, *loss;
-        double start = seconds_now(), sum = 0;
-        int rows, images = 0;
-        rank_data_start(&train, epoch);
-        while (r.steps < last && !r.stopped && (rows = rank_data_next(&train, &X, &y)) > 0) {
-            if (l->before_step) l->before_step(r.steps + 1, X); // only if --plant asks for it
-            rank_net_step(n, X, y, lr_of_step(l, r.steps), rows, &loss);
-            sum += loss_of_all(loss, ++r.steps, &r.stopped);
-            images += rows;
-        }
+    for (int epoch = r.epochs; r.steps < last_step(l) && !r.stopped; epoch++) {
+        double start = seconds_now(), mean_loss = train_epoch(l, n, &train, epoch, &r);
         broadcast_buffers(n);
         double seconds = seconds_now() - start;
         r.traffic = dist_traffic();
         if (r.stopped) break; // in the middle of an epoch
         r.epochs = epoch + 1;
-        r.train_loss = sum / images;
+        r.train_loss = mean_loss;
         r.test_acc = accuracy(n->net, l->test_data);
         if (!l->quiet)
             printf("  epoch %d: train loss %.3f, test acc %.4f, %.1f sec%s\n", r.epochs,
