@@ -260,9 +260,10 @@ static Prediction ask_about_the_star(void) {
 // even after warm-up. Only the base rate itself still trains.
 //
 // The larger the minibatch, the lower the accuracy. We think fewer updates are the cause, but no
-// run here isolates this. So a rule does not find a good rate. It says what to try first, and no
-// rule can exceed the largest rate that trains. Warm-up can make that rate larger. Exercise 4 asks
-// about Adam.
+// run here isolates this. From a base rate of 0.02, far below the best, the linear rules gave the
+// highest accuracy at both sizes. So a rule does not find a good rate. It says what to try first,
+// and no rule can exceed the largest rate that trains. Warm-up can make that rate larger. Exercise
+// 4 asks about Adam.
 
 // ## The same on one rank
 //
@@ -315,9 +316,9 @@ static Prediction ask_about_one_rank(void) {
 // - A second thread that watches the clock can name a rank that hangs.
 // - Buckets and fusion send nearly the same bytes in fewer messages. With two ranks on each of two
 //   hosts, adding up inside first saves half of the sharded sum's traffic between hosts.
-// - Larger minibatches mean fewer updates. A rule says which larger rate to try. Here, the base
-// rate
-//   is the best for 64 images, and four times as much trains only after warm-up, and not always.
+// - Larger minibatches mean fewer updates. A rule says which larger rate to try. Here, the
+//   base rate is the best for 64 images, and four times as much trains only after warm-up, and not
+//   always.
 //
 // ## Questions
 //
