@@ -28,7 +28,7 @@ if grep -q '^4 ranks on 1 host' stdout && grep -q '^`make run-08` on' about; the
         END {
             warm = "linear with warm-up"
             expect(mean[256, "linear"] < mean[256, warm], "256 images: warm-up helps the linear rule")
-            expect(mean[256, warm] < mean[256, "none"] && mean[256, "none"] < mean[64, "none"], "256 images lose accuracy")
+            expect(mean[256, "none"] < mean[64, "none"], "256 images lose accuracy")
             expect(mean[1024, "none"] > 0.6, "1024 images: the base rate trains")
             expect(mean[1024, "square root"] < 0.5 && mean[1024, "linear"] < 0.5 && mean[1024, warm] < 0.5, "the others do not")
         }' plots/08_many_machines_lr_rules.csv >>"$problems"
