@@ -109,7 +109,7 @@ awk -F, '
         change("twice both", "twice both|twice both on 2 devices|twice both with sync")
         print "from", least[from], "to", most[from]
         from = "twice both"
-        change("a second device", "twice both on 2 devices")
+        change("a second device (rank0)", "twice both on 2 devices")
         change("a second device (sync)", "twice both with sync")
         from = "twice both on 2 devices"
         change("averaged statistics", "twice both on 2 devices", 1)

@@ -45,6 +45,9 @@ static Notebook nb = {.bn = "averaged"};
 //
 // Training on k devices needs nothing else, with one exception.
 //
+// (PyTorch's DDP does this work with a process per GPU. `chapters/08_many_machines/in_pytorch.py`
+// is a complete program for it. Start it with `torchrun --nproc-per-node 2 in_pytorch.py`.)
+//
 // ## Batch norm
 //
 // *Batch normalization* follows each 3 x 3 convolution. In training, it subtracts each channel's
@@ -82,21 +85,21 @@ static Notebook nb = {.bn = "averaged"};
 // mean of the two variances. That is the default here nevertheless, because each shard was trained
 // with its own variance, and evaluation should use what training used.
 //
-// common/tensor/batch_norm.c:sync_batch_norm
-//
-// `all_gather()` is one small exchange per batch norm, and the backward pass needs another.
-// ResNet-18 has 17 batch norms, so a step has 34 more exchanges, and all devices wait in each. The
-// other three answers need no exchange in training. But the network then trains as if the minibatch
-// were as small as a shard, which matters if a shard has only a few images. (DDP sends device 0's
-// statistics in each step. Training does not read them, so sending them once before evaluation has
-// the same effect.)
+// In PyTorch, `net = nn.SyncBatchNorm.convert_sync_batchnorm(net)` does this. In C, it is
+// `sync_batch_norm()`. Sending the counts, means and variances is one small exchange per batch
+// norm, and the backward pass needs another. ResNet-18 has 17 batch norms, so a step has 34 more
+// exchanges, and all devices wait in each. The other three answers need no exchange in training.
+// But the network then trains as if the minibatch were as small as a shard, which matters if a
+// shard has only a few images. (DDP sends device 0's statistics in each step. Training does not
+// read them, so sending them once before evaluation has the same effect.)
 //
 // ## One device, then two
 //
 // d2l trains on one GPU with 256 images in a minibatch and a learning rate of 0.1, then on two GPUs
 // with 512 images and 0.2. So each GPU still gets 256 images per step, and an epoch has half the
-// steps. Without a GPU, our program uses 16 and 32 images and only part of the data set. After each
-// step, the program compares the bytes sent between the devices with chapter 2's formulas.
+// steps. Without a GPU, our program uses 16 and 32 images, rates of 0.025 and 0.05, and 2,048 of
+// the 60,000 images. After each step, the program compares the bytes sent between the devices with
+// chapter 2's formulas.
 //
 // main.c:train_on_one_and_on_two
 //
@@ -185,7 +188,7 @@ static void train_on_one_and_on_two(void) {
 
 // ## One change at a time
 //
-// The two runs ended with different accuracies. A single pair of runs cannot show whether that
+// One of the two runs ended with a higher accuracy. A single pair of runs cannot show whether that
 // means anything. And if it does, which change caused the difference? The second run has twice the
 // batch size, twice the learning rate, and two devices. With `--bn rank0`, as in PyTorch, it would
 // also evaluate with only device 0's statistics.
@@ -209,8 +212,7 @@ static void train_on_one_and_on_two(void) {
 //
 // *Control.* Apart from rounding, two devices with `sync` compute what one device computes. So the
 // true effect of the fifth row is nearly zero. Yet its bar extends by more than 0.05 to each side,
-// because rounding alone can send training down a different path. A change has to do more than
-// that to be seen here.
+// because rounding alone can send training down a different path.
 //
 // *Larger minibatch and rate.* The effects of doubling only one of the two cannot be told from
 // noise. Doubling both seems to cost accuracy (0.041 ± 0.031), with only half as many updates in an
@@ -243,8 +245,8 @@ static void train_on_one_and_on_two(void) {
 // The model wrongly predicts almost perfect scaling. NCCL took 30.5 ms to sum 64 MiB on two of
 // these GPUs, whereas the model's formulas give 3.5 ms. Because the GPUs cannot access each other's
 // memory, NCCL's kernels copy everything through host memory. At this rate, 44.7 MB of gradients
-// take 20 ms. The backward pass hides only a quarter of that: without data loading, a step took 132
-// ms with the exchange and 117 ms without it. ([Ten
+// take 20 ms. Without data loading, forward and backward took 132 ms with the exchange and 117 ms
+// without it. By this estimate, the backward pass hides only a quarter of it. ([Ten
 // lines](../questions.md#why-is-ddp-sometimes-slower-than-no-ddp-at-all) measure this on your
 // GPUs.) If the model uses the measured rate and hides nothing, it is within 7 % of the published
 // times on four GPUs ([How true is the clock?](../how_true.md)). Strong scaling loses more, because

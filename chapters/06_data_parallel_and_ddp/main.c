@@ -99,7 +99,8 @@
 // On two real RTX 4090 cards, NCCL took 30.5 ms to sum 64 MiB (chapter 5), so 20 ms for ResNet-18's
 // gradients. In a ring of four, each card sends 1.5 times as much, which takes 30 ms. The backward
 // pass takes only 8.8 ms (claim 1 below), so less than a third of the exchange could be hidden, and
-// a step would take about 35 ms.
+// a step of DDP would take about 35 ms. DP hides nothing, so its two exchanges of 20 ms would make
+// it about 54 ms.
 // <!-- figure: 94 = run-06: "DDP, buckets of 4" --> <!-- figure: 8.8 = run-06: "1 DP" -->
 //
 // ## Exchange under backward
@@ -212,8 +213,9 @@
 // -->
 //
 // The fixed part and the moving part are equal at $b = k a B$. On four RTX 4090 cards that is 4 x
-// 12.4 µs x 19.5 GB/s, about 1 MB. In a ring of 100 such cards it is 24 MB. So 25 MiB is a size for
-// many devices and large networks. On four cards it leaves ResNet-18 with two buckets.
+// 12.4 µs x 19.5 GB/s, about 1 MB. In a ring of 100 such cards it is 24 MB. At the rate that NCCL
+// really reached (2.2 GB/s), both are a ninth of that. So 25 MiB is a size for many devices, fast
+// links and large networks. On four cards it leaves ResNet-18 with two buckets.
 //
 // The table's last column is for ResNet-18 on 64 P100 cards in 16 hosts (`p100-25gbe`). Between
 // hosts a is 14 µs and B is 3 GB/s, so $k a B$ is 2.7 MB. One bucket takes 31.7 ms to exchange.
@@ -244,8 +246,8 @@
 //
 // behind/traffic_and_memory.c:print_traffic
 //
-// Device 1 of DP sends 34 % more than a rank of DDP. Device 0 also sends the images and receives
-// the outputs. (Without NCCL, it would send k-1 times P.)
+// Device 1 of DP sends 34 % more than a rank of DDP. Device 0 also sends the images, receives the
+// outputs, and sends their gradients back. (Without NCCL, it would send k-1 times P.)
 //
 // ## Who holds what
 //

@@ -112,7 +112,7 @@ static const Change changes[CHANGES] = {
     {"twice the batch size", FIRST, 1 << TWICE_BATCH, false},
     {"twice the learning rate", FIRST, 1 << TWICE_LR, false},
     {"twice both", FIRST, TWICE, false},
-    {"a second device", TWICE_BOTH, 1 << TWO_DEVICES, false},
+    {"a second device (rank0)", TWICE_BOTH, 1 << TWO_DEVICES, false},
     {"a second device (sync)", TWICE_BOTH, 1 << SYNCHRONISED, false},
     {"averaged statistics", TWO_DEVICES, 1 << TWO_DEVICES, true},
 };
