@@ -141,8 +141,9 @@ static Prediction ask_about_the_star(void) {
 // behind/tables.c:show_training
 //
 // In the first epoch, LeNet stays on its plateau (chapter 4). From the book's small weights, a
-// larger rate does not help: with 0.3 for one, LeNet was still there after both epochs. The last
-// number is a checksum of all parameters, which the program compares between ranks.
+// larger rate does not help: with 0.3 for one, LeNet was still there after both epochs. (The Python
+// program starts from PyTorch's own weights, and has no plateau.) The last number is a checksum of
+// all parameters, which the program compares between ranks.
 //
 // ## When one hangs
 //
@@ -215,15 +216,14 @@ static Prediction ask_about_the_star(void) {
 //
 // - LeNet's 8 separate gradients take 8 × 6 + 3 = 51. (Two of them, with 50 and 10 numbers, cannot
 //   be cut into four equal parts. Rank 0's parts are half a number longer, which costs 8 bytes.)
-// - They fill three buckets of 64 KiB, which take 3 × 6 + 3 = 21, or one bucket, 6 + 3 = 9.
+// - They fill three buckets of at least 64 KiB, since no gradient is cut in two. These take 3 × 6 +
+//   3 = 21 messages, and one bucket takes 6 + 3 = 9.
 // - With fusion, a cycle has a vote (3 messages) and, if gradients are ready, a sum. With one
-// cycle,
-//   a step takes 3 + 6 + 3 = 12. Here, many steps need more, and their number varies between runs.
-//   Fusion pays off if a network has many more gradients than a step has cycles.
+//   cycle, a step takes 3 + 6 + 3 = 12. Here, many steps need more, and the mean varies between
+//   runs. Fusion pays off if a network has many more gradients than a step has cycles.
 // - "Hosts first" sends 1 message in the host, 2 across and 1 in the host, 4 + 3 = 7. It halves
-// what
-//   rank 0 sends to the other host. It adds in a different order, so its parameters differ. The
-//   others add in rank order and end with the same bits.
+//   what rank 0 sends to the other host. It adds in a different order, so its parameters differ.
+//   The others add in rank order and end with the same bits.
 
 // ## Larger minibatches
 //
@@ -260,10 +260,10 @@ static Prediction ask_about_the_star(void) {
 // even after warm-up. Only the base rate itself still trains.
 //
 // The larger the minibatch, the lower the accuracy. We think fewer updates are the cause, but no
-// run here isolates this. From a base rate of 0.02, far below the best, the linear rules gave the
-// highest accuracy at both sizes. So a rule does not find a good rate. It says what to try first,
-// and no rule can exceed the largest rate that trains. Warm-up can make that rate larger. Exercise
-// 4 asks about Adam.
+// run here isolates this. In an earlier recording from a base rate of 0.02, far below the best, the
+// linear rules gave the highest accuracy at both sizes. So a rule does not find a good rate. It
+// says what to try first, and no rule can exceed the largest rate that trains. Warm-up can make
+// that rate larger. Exercise 4 asks about Adam.
 
 // ## The same on one rank
 //
