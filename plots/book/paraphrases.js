@@ -25,7 +25,7 @@ const PARAPHRASES = {
     "one-process-has-crashed-or-stopped-and-the-others-wait-which-one-is-it": ["NCCL timeout which rank", "distributed training jobs do not terminate properly if there is a crash"],
     "expected-to-have-finished-reduction-in-the-prior-iteration": ["find_unused_parameters", "why there are some unused parameters?"],
     "dataparallel-or-distributeddataparallel": ["DP vs DDP", "why not DistributedDataParallel but DataParallel?"],
-    "how-do-i-start-on-two-machines-it-waits-at-the-rendezvous": ["torchrun multi-node connection to the C10d store has failed", "init connect timeout when use torch.distributed.run"],
+    "how-do-i-start-on-two-machines-it-waits-at-the-rendezvous": ["torchrun multi-node connection to the C10d store has failed", "RendezvousConnectionError when use C10d on multi nodes"],
     "can-i-test-with-one-gpu-or-none": ["test DDP on CPU", "multiple MPI ranks in the same GPU"],
     "what-is-the-difference-between-rank-and-local-rank": ["what is local_rank", "difference between hvd.rank() and hvd.local_rank()"],
     "how-do-i-step-through-distributed-code-in-a-debugger": ["debug distributed training with breakpoints", "how to debug with multi-gpu training"],
