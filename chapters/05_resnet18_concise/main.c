@@ -215,8 +215,8 @@ static void train_on_one_and_on_two(void) {
 // because rounding alone can send training down a different path.
 //
 // *Larger minibatch and rate.* The effects of doubling only one of the two cannot be told from
-// noise. Doubling both seems to cost accuracy (0.041 ± 0.031), with only half as many updates in an
-// epoch. But be careful. In an earlier recording, with a version of the program that rounded
+// noise. Doubling both seems to cost accuracy (0.041 ± 0.031). An epoch then has only half the
+// updates. But be careful. In an earlier recording, with a version of the program that rounded
 // differently, it cost 0.058 with the first five seeds and 0.019 with the next five.
 //
 // *Second device.* With each device's own statistics (`rank0`), we see no effect, but the bar could

@@ -71,8 +71,8 @@
 // ## A step in time
 //
 // ResNet-18 has 44.7 MB of parameters. With DP, they have to reach all devices before the forward
-// pass, and as many bytes of gradients have to come back before the update, while no device
-// computes. DDP exchanges only gradients, in *buckets*, most of them during the backward pass.
+// pass, and gradients of the same size have to come back before the update. No device computes
+// meanwhile. DDP exchanges only gradients, in *buckets*, most of them during the backward pass.
 //
 // We model four RTX 4090 cards on PCIe, with 64 images on each. A step without any exchange takes
 // 13.9 ms. A copy from one card to another goes through the host's memory at 19.5 GB/s, which was

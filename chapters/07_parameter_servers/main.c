@@ -144,7 +144,7 @@ static Pace pace;
 // If training fails, is the cause staleness or the rate? Two controls have no staleness. In the
 // first, training is synchronous, so an update adds up eight pushes. If each has the rate lr, the
 // update has eight times lr. In the second, a single worker makes the same number of pushes at the
-// same rate. The table has the mean accuracy of ten seeds, after half as many images as above.
+// same rate. The table has the mean accuracy of ten seeds, after half the images of the runs above.
 //
 // main.c:ask_whether_it_learns
 //

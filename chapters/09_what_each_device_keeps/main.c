@@ -142,8 +142,8 @@
 // during a part of the step. With DDP and ZeRO-1, it holds gradients that arrive from other
 // devices. *All* is the peak of the allocated memory, with 21.4 MB of activations. The *exchanges*
 // of each unit are all-gathers (G) and reduce-scatters (R). ZeRO-3 has one more, so it *sends* 1.5
-// times as many bytes in a step. (In bfloat16, all stages send half.) *Differ* says how many of the
-// 11 million parameters differ from DDP's in any bit after five steps.
+// times as many bytes in a step. (In bfloat16, all stages send half as much.) *Differ* says how
+// many of the 11 million parameters differ from DDP's in any bit after five steps.
 // <!-- figure: 21.4 = run-09: "activations" -->
 //
 // ### What is in memory, and when

@@ -14,7 +14,7 @@ typedef struct Timeline {
     double start, end;
     bool own_scale;    // it begins a new scale, which the timelines after it share
     const char *lane;  // what a lane is called, "worker". NULL: as its device
-    const char *other; // what the legend calls WORK_OTHER, if this is the first timeline. NULL: so
+    const char *other; // the legend's name for WORK_OTHER; the first timeline's counts. NULL: other
     char *arrow;       // words beside an arrow below the last lane; NULL: there is none
     double from, to;   // where the arrow is
 } Timeline;
