@@ -1,8 +1,7 @@
 // book.h: what every chapter uses. A chapter includes this file, its own headers, and those of
 // earlier chapters whose functions it calls. Only chapters, exercises and tests may include it:
 // files in common/ include the headers that they need.
-#ifndef COMMON_BOOK_H
-#define COMMON_BOOK_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -49,5 +48,3 @@
 #include "common/program/say.h"          // paragraphs, and "ok: ..."
 #include "common/program/table.h"        // tables, printed and as CSV
 #include "common/program/timeline.h"     // pictures of traces
-
-#endif

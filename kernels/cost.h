@@ -2,8 +2,7 @@
 // implementation can avoid, arithmetic and bytes, call kernel_cost(). For what a certain
 // implementation does, how often it launches and what it moves more than once, call
 // kernel_traffic(). How long this takes on a given machine is computed in common/model/machine.h.
-#ifndef COST_H
-#define COST_H
+#pragma once
 
 #include "kernels.h"
 
@@ -75,5 +74,3 @@ typedef struct KernelTraffic {
 // Not for sizes of zero. The bytes of partial sums, which a second launch adds up, are few and are
 // left out.
 KernelTraffic kernel_traffic(Software software, KernelId kernel, const void *args);
-
-#endif

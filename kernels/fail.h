@@ -1,8 +1,7 @@
 // fail.h: how a kernel ends the program. In a kernel, call kernels_fail(); do not call die(),
 // because kernels know nothing of common/. A program that uses kernels chooses the function that
 // prints the message with kernels_fail_with() (common/device/device.c chooses die() of error.h).
-#ifndef KERNELS_FAIL_H
-#define KERNELS_FAIL_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +19,4 @@ void kernels_fail_with(KernelsFail *fail);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

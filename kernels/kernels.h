@@ -19,8 +19,7 @@
 //     products are cuBLAS's, whose order also depends on the GPU and on cuBLAS's version. Many
 //     convolutions run on tensor cores instead, with three TF32 products for one of float32
 //     (cuda/conv2d_patch.h).
-#ifndef KERNELS_H
-#define KERNELS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -325,5 +324,3 @@ struct adam_args {
 
 // A queue's task has room for this many bytes: the largest struct above must fit.
 enum { MAX_KERNEL_ARGS = 128 };
-
-#endif

@@ -1,10 +1,10 @@
 # exercise_fusion.gp: how long it takes to sum all gradients, against the threshold of the fusion buffer: predicted and
-# measured on this machine (if there were ranks), predicted and modelled on many ranks.
+# measured on this machine (if there were ranks), modelled on many ranks.
 #
 #   gnuplot -c plots/exercise_fusion.gp CSV PNG
 #
 # CSV has the columns part,ranks,network,threshold,messages,predicted_ms,ms,low_ms,high_ms; part is "measured" or
-# "modelled". A threshold of 0 sends each gradient alone.
+# "modelled", which has ms alone. A threshold of 0 sends each gradient alone.
 call ARG0[:strlen(ARG0) - strlen("exercise_fusion.gp")]."style.gp" ARG1
 
 ranks = 0
@@ -21,9 +21,9 @@ there_on(ranks, c) = strcol(1) eq "modelled" && strcol(3) eq network && $2 == ra
 networks = "LeNet ResNet-18"
 array worlds[3] = [16, 128, 512]
 
-eval page(there ? 2 : 1, 2, 1, "All gradients summed, by the threshold of the fusion buffer", \
-    "lines: predicted from single messages; points: ". \
-    (there ? "measured (bars: the middle half), or " : "")."modelled on p100-25gbe")
+eval page(there ? 2 : 1, 2, 1, "All gradients summed, by the threshold of the fusion buffer", there ? \
+    "above: measured (bars: the middle half), and a line predicted from single messages; below: modelled on p100-25gbe" : \
+    "modelled on p100-25gbe")
 set yrange [0:*]
 unset key
 do for [i=1:(there ? 2 : 0)] {
@@ -41,8 +41,6 @@ do for [i=1:2] {
     set title network.", modelled"
     set ylabel (i == 1 ? "milliseconds" : "")
     if (i == 2) { eval names(0) }
-    plot for [w=1:3] csv skip 1 using (x(there_on(worlds[w], 4))):(there_on(worlds[w], 6)) \
-            with lines lt w title sprintf("%d ranks", worlds[w]), \
-         for [w=1:3] csv skip 1 using (x(there_on(worlds[w], 4))):(there_on(worlds[w], 7)) \
-            with points lt w notitle
+    plot for [w=1:3] csv skip 1 using (x(there_on(worlds[w], 4))):(there_on(worlds[w], 7)) \
+        with linespoints lt w title sprintf("%d ranks", worlds[w])
 }

@@ -14,7 +14,7 @@ one=chapters/01_one/main.c
 mkdir -p "$tree/common/base" "$tree/kernels/cpu" "$tree/chapters/01_one" "$tree/chapters/02_two"
 cp -r "$root/plots" "$tree"
 cd "$tree" || exit 1
-printf '// range.h: some of n things.\n#ifndef RANGE_H\n#define RANGE_H\n\n// From here on.\nint range_first(int n);\n\n#endif\n' \
+printf '// range.h: some of n things.\n#pragma once\n\n// From here on.\nint range_first(int n);\n' \
     >common/base/range.h
 printf '// cost.h: what it costs.\nint cost_of(int n);\n' >kernels/cost.h
 printf '// cpu.h: the CPU.\nint cpu_of(int n);\n' >kernels/cpu/cpu.h
@@ -102,6 +102,8 @@ printf '// part.c: more.\n#include "part.h"\n\n// One.\nint part_one(void) { ret
 printf '// all.c: all.\n\nint all_of_it(void) { return 3; }\n' >chapters/01_one/all.c
 mkdir -p chapters/01_one/exercises/1_do_it
 printf '// # Exercise 1: do it\n\n// Difficulty: ★\n\nint yours(void) { return 0; }\n' >chapters/01_one/exercises/1_do_it/your_part.c
+mkdir chapters/01_one/exercises/2_why && printf '# Exercise 01-2: why\n\n**Question.** Why is it so?\n' >chapters/01_one/exercises/2_why/question.md
+printf '// experiment.c: measures.\n\n// It.\nint measured(void) { return 4; }\n' >chapters/01_one/exercises/2_why/experiment.c
 printf '1. Yes.\n2. Yes, and\n   no.\n\n   It `range_first()`.\n   <!-- figure: 1 = run-01: marked[] -->\n' >chapters/01_one/answers.md
 printf '# 2. A second chapter\n\nAfter [the first](../01_one), not [more](../../kernels/cost.h). A worker waits. <!-- figure: 1 = run-01: marked[] -->\n' \
     >chapters/02_two/README.md
@@ -192,6 +194,7 @@ expect_in 01.html 'class="predict".*How many .lines. does it print?.*static.*pri
 expect_in 01.html 'How long are they?.*How many .lines. does it print?.*print_section.*<details id="file-chapters-01-one-main-c">.*What is asked.*ask_about_lines'
 [ "$(grep -c 'How long are they' build/book/01.html)" = 2 ] || complain "a question is there twice besides its code"
 expect_in 01.html '<details><summary> *<h3 id="exercise-01-1">Exercise 01-1: Do it</h3> *<p>★ .*yours.*</details>.*id="rest"'
+expect_in 01.html '<h3 id="exercise-01-2">Exercise 01-2: Why</h3>.*a question and an experiment.*Why is it so?.*experiment.c.*measured'
 expect_in 01.html '<strong>What you will learn</strong>.*<li>.*<math.*<msup>'
 expect_in 01.html 'the first <a href="references.html#one">\[1\]</a>.*“quoted”, of --flags'
 expect_in 01.html 'id="file-chapters-01-one-helper-c".*id="a-section-2".*Others\.'

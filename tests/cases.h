@@ -1,7 +1,6 @@
 // cases.h: tensors that a test makes and need not free, tests that need no list, and a table of
 // what must end the program.
-#ifndef CASES_H
-#define CASES_H
+#pragma once
 
 #include "dies.h"
 
@@ -36,8 +35,11 @@ static inline void free_kept(void) {
     }
 }
 
-// The end of all tests.
+// The end of all tests; and of those with a folder.
 static inline int close_kept(void **state) { return free_kept(), devices_end(state); }
+static inline int close_and_clean(void **state) {
+    return close_kept(state), remove_test_folder(state);
+}
 
 // Random numbers of either sign whose size is between 0.3 and 1: a step of eps < 0.3 does not cross
 // the kink of relu.
@@ -48,6 +50,16 @@ static inline Tensor *random_tensor(Device *device, int ndim, const int *shape) 
     for (size_t i = 0; i < numel(t); i++) values[i] = copysignf(0.3f, values[i]) + 0.7f * values[i];
     tensor_write(t, values);
     return t;
+}
+
+static inline Tensor *vector_of(Device *device, int n, float value) {
+    Tensor *t = keep(tensor_new(device, n));
+    tensor_fill(t, value);
+    return t;
+}
+static inline void assert_filled(const Tensor *t, float value) {
+    const float *values = values_of(t);
+    for (size_t i = 0; i < numel(t); i++) assert_true(values[i] == value);
 }
 
 static inline Tensor *trained(Tensor *t) { return attach_grad(t), t; }
@@ -68,16 +80,22 @@ static inline Tensor *trained(Tensor *t) { return attach_grad(t), t; }
 // ---- tests without a list --------------------------------------------------------------------
 
 // TEST(name) { ... }: run_all() runs all of them, in the order of the file.
-static struct CMUnitTest listed[32];
+static struct CMUnitTest listed[96];
 static size_t num_listed;
 
-#define TEST(name)                  TEST_AS(name, cmocka_unit_test(name))
-#define TEST_IN_A_FOLDER(name)      TEST_AS(name, IN_A_FOLDER(name))
-#define TEST_UNLESS_SIMULATED(name) TEST_AS(name, UNLESS_SIMULATED(name))
+#define TEST(name)                          TEST_AS(name, cmocka_unit_test(name))
+#define TEST_IN_A_FOLDER(name)              TEST_AS(name, IN_A_FOLDER(name))
+#define TEST_UNLESS_SIMULATED(name)         TEST_AS(name, UNLESS_SIMULATED(name))
+#define TEST_ON_BOTH(name)                  TEST_AS(name, ON_BOTH(name))
+#define TEST_ON_BOTH_UNLESS_SIMULATED(name) TEST_AS(name, ON_BOTH_UNLESS_SIMULATED(name))
 #define TEST_AS(name, ...)                                                                         \
     CASE(name);                                                                                    \
-    AT_START(assert_true(num_listed < COUNT(listed));                                              \
-             listed[num_listed++] = (struct CMUnitTest)__VA_ARGS__)                                \
+    __attribute__((constructor)) static void list_##name(void) {                                   \
+        const struct CMUnitTest entries[] = {__VA_ARGS__};                                         \
+        assert_true(num_listed + COUNT(entries) <= COUNT(listed));                                 \
+        memcpy(listed + num_listed, entries, sizeof entries);                                      \
+        num_listed += COUNT(entries);                                                              \
+    }                                                                                              \
     CASE(name)
 
 static inline int run_all(const char *name, CMFixtureFunction begin, CMFixtureFunction end) {
@@ -101,7 +119,7 @@ static size_t num_deaths;
     }                                                                                              \
     AT_START(deaths[num_deaths++] = (struct Death){WORDS, JOIN(die_, __LINE__)})
 
-// A test, to come first: fork() copies no threads, so no device may be open.
+// DEATHS_FIRST, above all other tests: fork() copies no threads, so no device may be open.
 static inline void expect_deaths(void **state) {
     (void)state;
     devices_close();
@@ -111,4 +129,5 @@ static inline void expect_deaths(void **state) {
     devices_close();
 }
 
-#endif
+#define DEATHS_FIRST                                                                               \
+    TEST_UNLESS_SIMULATED(mistakes_end_the_program) { expect_deaths(state); }

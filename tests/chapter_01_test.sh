@@ -1,6 +1,6 @@
 #!/bin/sh
-# chapter_01_test.sh BUILD: the numbers of chapter 1: bytes, memory, times and bubbles, and its pictures. (Other numbers
-# of devices and flags: chapter_01_flags_test.sh. Who trains like whom: test_splitting.c.) Prints TAP.
+# chapter_01_test.sh BUILD: the numbers of chapter 1: bytes, memory, times and bubbles, and its pictures. (Who trains
+# like whom: test_splitting.c.) Prints TAP.
 name=01_splitting_strategies
 . "$(dirname "$0")/chapter.sh"
 small_data_set
@@ -69,6 +69,29 @@ works --backend model --pipeline lenet --devices 5
 [ ! -e plots/${name}_pipeline.svg ] || complain "a picture of no pipeline"
 figures plots/${name}_pipeline.csv '$2 == "across layers" && $5 != "nan" { print }'
 verdict "--pipeline"
+
+# Other numbers of devices and small minibatches; no machine, a learning rate that is too large.
+while read -r flags; do
+    rm -rf plots
+    run --out plots --backend cpu $flags
+    case $flags in
+    *1e10) refused 1 '' && grep -q '^hint: .*smaller --lr' error || complain "no hint about --lr" ;;
+    *) good ;;
+    esac
+    case $flags in
+    *none) lacks '% a step, ms one' 'formula' ;;
+    *'--devices 16'*) lacks 'formula' ;;
+    *) ;;
+    esac
+    verdict "$flags"
+done <<'FLAGS'
+--batch-size 5 --devices 2 --machine none
+--batch-size 5 --devices 1 --seed 1 --threads 2
+--batch-size 5 --devices 7 --seed 7 --threads 2
+--batch-size 1 --microbatches 3
+--batch-size 5 --devices 16
+--batch-size 5 --lr 1e10
+FLAGS
 refusals <<'ROWS'
 2 vgg | --pipeline vgg
 2 modelled | --pipeline lenet --machine none

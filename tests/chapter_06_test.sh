@@ -1,6 +1,6 @@
 #!/bin/sh
 # chapter_06_test.sh BUILD: chapter 6's numbers: bytes, memory, modelled times, the verdicts on six claims, the planted
-# mistakes. (That all ways train alike: test_ddp.c.) Prints TAP.
+# mistakes. (That all ways train alike: test_trainers.c.) Prints TAP.
 name=06_data_parallel_and_ddp
 . "$(dirname "$0")/chapter.sh"
 small_data_set 1024
@@ -15,7 +15,7 @@ is_svg plots/${name}_modelled.svg communication
 verdict "the pictures"
 # P = 516272 bytes of LeNet, I = 200704 of 64 images, O = 2560 of their outputs. DP's device 0 sends P + (k-1) (I + O) and
 # receives P + (k-1) O, one in the middle sends 2 P + O and receives 2 P + I + O, a rank of a ring 2 (k-1)/k P. (Each phase
-# of each device: test_ddp.c.) The times are those of the CSV.
+# of each device: test_trainers.c.) The times are those of the CSV.
 log_rows <<'ROWS'
 4 | 1,126,064 523,952 1,035,104 1,235,808 774,408 774,408
 4 KiB | 4 * 27 * 100..102

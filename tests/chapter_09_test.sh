@@ -1,6 +1,6 @@
 #!/bin/sh
 # chapter_09_test.sh BUILD: chapter 9's numbers: memory and bytes of each stage, bits, a limit that only ZeRO-3 keeps to,
-# modelled times. (Each device, more networks and numbers of devices, planted mistakes: test_zero.c.) Prints TAP.
+# modelled times. (Memory of more networks and numbers of devices, planted mistakes: test_zero.c; bits: test_trainers.c.) Prints TAP.
 name=09_what_each_device_keeps
 . "$(dirname "$0")/chapter.sh"
 small_data_set 645

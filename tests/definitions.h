@@ -1,8 +1,7 @@
 // definitions.h: each kernel once more, in loops as plain as its definition in kernels.h, in
 // double, with numbers that are counted: each operation on them, and each address that they are
 // read from or written to. For test_kernels.c, which compares kernels and kernel_cost() with it.
-#ifndef DEFINITIONS_H
-#define DEFINITIONS_H
+#pragma once
 
 #include "common/base/error.h"
 #include "kernels/cost.h"
@@ -457,5 +456,3 @@ DEFINITION(adam) {
         store(&a->grad[i], 0);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // dies.h: for tests of what must go wrong: a function that must end the program with a message, and
 // a folder to put bad files in.
-#ifndef DIES_H
-#define DIES_H
+#pragma once
 
 #include "test.h"
 
@@ -151,4 +150,22 @@ static inline void assert_holds(const char *path, const char *expected) {
     free(text);
 }
 
-#endif
+// The function reads a file of which one byte of the header is another, or which was cut off. It
+// must refuse it or return. (That it reads nothing beyond the file is seen with SANITIZE=asan.)
+static inline void expect_damaged(const char *path, size_t header, void (*read)(void *),
+                                  void *arg) {
+    size_t size;
+    char *bytes = read_bytes_of(path, &size), text[8192];
+    for (size_t at = 0; at < header; at++)
+        for (int change = 0; change < 5; change++) {
+            char old = bytes[at];
+            bytes[at] = (char[]){old, 0, '9', (char)(old ^ 1), (char)0xff}[change];
+            write_bytes(path, bytes, change == 0 ? at : size);
+            int status = run_and_listen(read, arg, text, sizeof text);
+            if (status != 1 ? status != 0 || change == 0 : !is_error_and_hint(text))
+                fail_msg("byte %zu, change %d: status %d and:\n%s", at, change, status, text);
+            bytes[at] = old;
+        }
+    write_bytes(path, bytes, size);
+    free(bytes);
+}

@@ -8,8 +8,10 @@ mpi=
 grep -q '^MPI := .' "$build/config.mk" && mpi=yes
 shown="$out/log $out/error"
 solved() { # CHAPTER-EXERCISE NAME; students have no solutions
+    set -- "$1" "$2" "$here/../chapters/${1%-*}"_*/exercises/"${1#*-}"_*/question.md
+    [ -f "$3" ] && in= || in=solved/ # a question has nothing to solve
     # shellcheck disable=SC2211
-    program=$(ls "$build"/solved/"${1%-*}"_*_exercise_"${1#*-}" 2>/dev/null) && return 0
+    program=$(ls "$build"/$in"${1%-*}"_*_exercise_"${1#*-}" 2>/dev/null) && return 0
     skip "$2" "no solution here"
     return 1
 }
@@ -32,6 +34,16 @@ for part in "$here"/../chapters/*/exercises/[0-9]*/your_part.c; do
     fi
 done
 
+# A question with a command: what it asks, in at most three parts, and nothing to write or to judge.
+for question in "$here"/../chapters/*/exercises/[0-9]*/question.md; do
+    folder=${question%/*}
+    [ -f "$folder/experiment.c" ] || continue
+    [ "$(grep -o '^\*\*[A-Z][a-z ]*\.\*\*' "$question" | tr -d '*\n')" = 'Question.Predict first.How to run it.What to answer.' ] &&
+        [ "$(grep -c '^[0-9]\. ' "$question")" -le 3 ] && [ "$(wc -l <"$question")" -le 30 ] && [ "$(wc -l <"$folder/experiment.c")" -le 150 ] &&
+        [ -z "$(find "$folder" -name "your_part.*" -o -name "solution.*" -o -name cases.c -o -name rivals -o -name may_call)" ]
+    verdict $? "$(basename "$(dirname "$(dirname "$folder")")"), $(basename "$folder"): a question of at most three parts, to be predicted first"
+done
+
 # What makes no sense is refused, before anything is computed.
 refuses() { # CHAPTER-EXERCISE NAME FLAG..
     id=$1 name="exercise $1 refuses $2"
@@ -42,17 +54,14 @@ refuses() { # CHAPTER-EXERCISE NAME FLAG..
     verdict $? "$name"
 }
 refuses 04-3 "--devices 1: nothing to sum" --devices 1
-refuses 05-1 "more epochs than it has room for" --epochs 17
 refuses 05-2 "a minibatch that cannot be halved often enough" --batch-size 7
 refuses 06-1 "--devices 1: nothing to exchange" --devices 1
 refuses 06-1 "--machine none: all times are modelled" --machine none
 refuses 06-1 "more devices than the machine has" --devices 9
 refuses 06-2 "more stages than the network has layers" --devices 9
-refuses 06-3 "a machine with too few devices" --machine d2l-pcie
-refuses 06-4 "--devices: it has 1, 2 and 4" --devices 2
+refuses 06-4 "--devices: it has 4" --devices 2
 refuses 07-1 "--workers 1: it needs no servers" --workers 1
 refuses 07-1 "a machine without a network" --machine rtx4090-pcie
-refuses 09-1 "--devices 1: it has all of the gradient" --devices 1
 
 # Exercises that start ranks: by themselves, and with a word where that cannot be.
 starts_ranks() { # N
@@ -120,12 +129,6 @@ as_one() { # CHAPTER-EXERCISE WHICH_ROWS FLAGS..
 }
 as_one 04-1 0.1, --train-size 330 --epochs 2
 as_one 04-2 32, --train-size 480 --test-size 250 --seeds 2 --lr 0.2
-if solved 04-4 "exercise 4: all devices find the accuracy of one"; then
-    "$program" --test-size 501 --train-size 64 --out "$out/fourth" >"$out/log" 2>"$out/error" </dev/null &&
-        awk '/^ *[124] / { rows += $4 == $5 && $4 > 0.2 } END { exit rows != 3 }' "$out/log"
-    verdict $? "exercise 4: all devices find the accuracy of one"
-    rm -rf "$out/fourth"
-fi
 
 # Exercise 3's figures are modelled: five methods on three machines, and one more that is asked for; the same each
 # time. Where only bytes count, chapter 2's way takes 1/k of the star's time.
@@ -150,10 +153,12 @@ figures() { # CHAPTER-EXERCISE WHAT AWK
     verdict $? "exercise $1: $2"
     rm -rf "$out/figures"
 }
-figures 06-1 "predictions are right to 0.1%, and one bucket of everything hides nothing" '
+figures 06-1 "predictions are right to 0.1%, one bucket of everything hides nothing, and no cap is better than best_caps()" '
     NR > 1 && !($6 / $7 < 1.001 && $6 / $7 > 0.999) { bad = 1 }
     $4 == "inf" && !($6 / ($9 + $10) < 1.001 && $6 / ($9 + $10) > 0.999) { bad = 1 }
-    END { exit bad || NR != 28 }'
+    $4 == 1 || $6 < least { least = $6 }
+    $4 == "0" && !($6 < 1.00001 * least) { bad = 1 }
+    END { exit bad || NR != 30 }'
 figures 06-2 "1F1B takes as long as fill-drain; with 16 microbatches stage i keeps 4 - i of them" '
     $2 == "fill-drain" { ms[$4] = $5; mb[$4] = $8 }
     $2 == "1F1B" && !($5 / ms[$4] < 1.03 && $5 / ms[$4] > 0.97) { bad = 1 }
@@ -176,6 +181,10 @@ figures 06-3 "hardly anything is saved where launches are the time, most is hidd
     NR > 1 && $5 < 1.01 * $8 && !($6 / $5 < 1.02 && $6 / $5 > 0.98) { bad = 1 }
     $1 == "p100-25gbe" && $2 == "star" && $3 == 2 && $4 == 4096 && !($9 > 70) { bad = 1 }
     END { exit bad || NR != 169 }'
+figures 06-4 "a mean of means trains short sentences at the cost of all, and is the same for equal lengths" '
+    NR > 1 && $1 < 32 && !($2 < $3 && $5 < $4 && $6 < $7) { bad = 1 }
+    $1 == 32 && !($2 / $3 < 1.001 && $2 / $3 > 0.999) { bad = 1 }
+    END { exit bad || NR != 6 }'
 
 figures 07-1 "largest first is within Graham's bound of the least there could be; pieces come near a link's time" '
     NR > 1 && $4 == "servers" && $6 == 1 { all[$3] = $9 }
@@ -187,11 +196,12 @@ figures 07-1 "largest first is within Graham's bound of the least there could be
           exit bad || NR != 127 }'
 
 # Chapter 9: trainings that are divided have the losses of one that is not.
-figures 09-1 "k devices have the losses of one, and the norm of a part is less than the norm of all" '
-    NR > 1 && !($2 / $3 < 1.001 && $2 / $3 > 0.999) { bad = 1 }
-    NR > 1 { sum = 0; for (j = 6; j <= NF; j++) sum += $j ^ 2; if (!(sum / $5 ^ 2 < 1.0001 && sum / $5 ^ 2 > 0.9999)) bad = 1 }
-    $5 > $4 { clipped++ }
-    END { exit bad || NR != 41 || clipped < 10 || clipped > 35 }'
+figures 09-1 "k devices have the losses of one, unless they clip by parts; then gradients are up to sqrt(k) times as long" '
+    NR > 1 && $2 == 1 && $3 == "yours" { one[$1] = $4 }
+    NR > 1 && ($2 == 1 || $3 == "yours") && !($4 / one[$1] < 1.01 && $4 / one[$1] > 0.99) { bad = 1 }
+    NR > 1 && !($6 < 1.0001 * $5 && $6 < 0.50005 * sqrt($2)) { bad = 1 }
+    $3 == "by parts" && $6 > most[$2] { most[$2] = $6 }
+    END { exit bad || NR != 241 || !(most[4] > 0.9 && most[8] > 1.2) }'
 figures 09-2 "on 1, 2 and 4 devices, and from a saved state, losses are those of a training that is not divided" '
     NR > 1 { for (j = 3; j <= 6; j++) if (!($j / $2 < 1.0001 && $j / $2 > 0.9999)) bad = 1 }
     END { exit bad || NR != 13 || NF != 6 }'
@@ -225,19 +235,18 @@ if solved 07-3 "chapter 7, exercise 3: who helps against which straggler"; then
     rm -rf "$out/seventh"
 fi
 
-# Chapter 8, exercise 3: with MPI and without, messages on many ranks are modelled, and predicted by the line. On 512
-# ranks of ResNet-18 each gradient alone takes more than 20 times as long as all in one message, on 16 twice as long.
+# Chapter 8, exercise 3: with MPI and without, messages on many ranks are modelled.
 # What ranks of this machine measured is there where they can be started, and is nothing that a test could know.
 if solved 08-3 "chapter 8, exercise 3: fusion on many ranks"; then
     "$program" --out "$out/eighth" >"$out/log" 2>"$out/error" </dev/null &&
         awk -F, '$1 == "measured" { measured++; if (!($7 > 0 && $8 <= $7 && $7 <= $9 && $6 > 0)) bad = 1 }
-            $1 == "modelled" { modelled++; if (!($6 / $7 < 1.001 && $6 / $7 > 0.999)) bad = 1 }
+            $1 == "modelled" { modelled++ }
             $1 == "modelled" && $3 == "ResNet-18" && $4 == 0 { alone[$2] = $7 }
             $1 == "modelled" && $3 == "ResNet-18" && $5 == 1 { one[$2] = $7 }
             END { exit !(!bad && modelled == 60 && (measured == 20 || measured == 0) &&
                          alone[512] > 20 * one[512] && alone[16] > 1.9 * one[16] && alone[16] < 2.4 * one[16]) }' \
             "$out"/eighth/*.csv && { grep -q '^measured,' "$out"/eighth/*.csv || grep -q '^Left out: there is no MPI' "$out/log"; }
-    verdict $? "chapter 8, exercise 3: predictions on many ranks are right; what ranks measured, or why not, is there"
+    verdict $? "chapter 8, exercise 3: alone or together on many ranks; what ranks measured, or why not, is there"
     rm -rf "$out/eighth"
 fi
 

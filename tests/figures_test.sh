@@ -15,17 +15,12 @@
 . "$(dirname "$0")/tap.sh"
 cd "$root" || exit 1
 
-rows() { # CSV..: each row as ",column=value,column=value,"
-    awk -F '"' -v OFS= '{ for (i = 2; i <= NF; i += 2) gsub(/,/, "", $i); $1 = $1 }
-        FNR == 1 { split($0, column, ","); next }
-        { n = split($0, value, ","); for (i = 1; i <= n; i++) printf ",%s=%s", column[i], value[i]; print "," }' "$@"
-}
 run() { # COMMAND: its rows become $work/COMMAND; those of the book's run, if that is new, or else of one of our own
     goal=${1%% *} flags=${1#"${1%% *}"} number=${1#*-}
     number=${number%% *} name=$(basename chapters/"${number%-*}"_*)
     case $goal in
     run-*) flags="--backend model $flags" ;;
-    *) name=solved/${name}_exercise_${number#*-} ;; # it needs values, too
+    *) name=${name}_exercise_${number#*-} && [ ! -x "$build/solved/$name" ] || name=solved/$name ;; # it needs values, too
     esac
     in=$build/runs/$name
     if ! grep -qsF "\`make $1\` on" "$in/about" || [ -z "$(find "$in/stdout" -newer "$build/libbook.a")" ]; then
@@ -34,80 +29,65 @@ run() { # COMMAND: its rows become $work/COMMAND; those of the book's run, if th
         (cd "$in" && "$build/$name" $flags >stdout 2>stderr </dev/null) || complain "$1: $(cat "$in/stderr")"
     fi
     set -- "$1" "$in"/plots/*.csv
-    if [ -e "$2" ]; then (shift && rows "$@"); fi >"$work/$1"
+    if [ -e "$2" ]; then (shift && awk -f tests/grader/rows.awk "$@"); fi >"$work/$1"
     awk '{ $1 = $1 } 1' "$in/stdout" >"$work/$1, printed"
 }
 compare() { # FILE..: their marks
-    awk -v work="$work" '
-        function has(text, number) {
-            for (; match(text, /[0-9]+([.,][0-9]+)*/); text = substr(text, RSTART + RLENGTH))
-                if (substr(text, RSTART, RLENGTH) == number) return 1
-        }
-        function prints(words, number, lines,    line, found) {
-            gsub(/"/, "", words)
-            while ((getline line <lines) > 0) if (index(line, words) == 1 && has(line, number)) found = 1
-            close(lines)
-            return found
-        }
-        function without_point(number) { sub(/\./, "", number); return number }
-        function cell(text, rows, which,    i, part, other, line, fits, value, found) {
-            if (match(text, /\[.*\]/)) {
-                for (i = split(substr(text, RSTART + 1, RLENGTH - 2), part, /=|, */); i > 0; i -= 2)
-                    key[part[i - 1]] = split(part[i], other, "|") > 1 ? other[which] : part[i]
-                text = substr(text, 1, RSTART - 1)
-            }
-            if (text) column = text
-            for (; (getline line <rows) > 0; found += fits) {
-                fits = match(line, "," column "=[^,]*") > 0
-                for (i in key) fits = fits && index(line, "," i "=" key[i] ",")
-                if (fits) value = substr(line, RSTART + length(column) + 2, RLENGTH - length(column) - 2)
-            }
-            close(rows)
-            if (!problem && found != 1) problem = found + 0 " cells " column
-            if (!problem && value !~ /^[0-9.]+(e[-+]?[0-9]+)?$/) problem = "no number: " value
-            return value
-        }
-        function check(mark, where,    factor, n, m, i, part, figure, value, over, digits, rounded, off) {
-            factor = match(mark, / x[0-9e-]+$/) ? substr(mark, RSTART + 2) : 1
-            n = split(substr(mark, 1, RSTART ? RSTART - 1 : length(mark)), part, / = |: | \/ /)
-            m = split(part[1], figure, " ")
-            for (i = 1; i <= m; i++) {
-                problem = n < 3 ? "not FIGURES = COMMAND: CELL" : has(text, figure[i]) ? "" : "not in the prose here"
-                if (n == 3 && part[3] ~ /^"/) {
-                    if (!problem && !prints(part[3], figure[i], work "/" part[2] ", printed")) problem = "is not printed there"
-                    if (problem) print "# " where ": " figure[i] ": " problem
-                    continue
-                }
-                split("", key)
-                value = factor * cell(part[3], work "/" part[2], i)
-                if (n > 3) over = cell(part[4], work "/" part[2], i)
-                if (n > 3 && !problem) value /= over
-                digits = index(figure[i], ".") ? length(figure[i]) - index(figure[i], ".") : 0
-                rounded = sprintf("%." digits "f", value)
-                off = without_point(rounded) - without_point(figure[i])
-                if (!problem && !(off <= 1 && off >= -1))
-                    problem = "should be " rounded sprintf(" (the cell: %.9g)", value)
-                if (problem) print "# " where ": " figure[i] ": " problem
-            }
-        }
-        function end_paragraph(    n, i, mark) {
-            for (; match(text, /<!-- figure: [^>]* -->/); text = substr(text, 1, RSTART - 1) substr(text, RSTART + RLENGTH))
-                mark[++n] = substr(text, RSTART + 13, RLENGTH - 17)
-            if (n < begun) print "# " at[begun] ": a mark without its end"
-            for (i = 1; i <= n; i++) check(mark[i], at[i])
-            text = ""; begun = 0
-        }
-        { is_prose = FILENAME ~ /\.md$/ || sub(/^ *\/\/ ?/, "") }
-        FNR == 1 || !is_prose || /^ *$/ || /^ *([0-9]+[.)]|[-*]) / { end_paragraph() }
-        is_prose { sub(/^ */, ""); text = text $0 " " }
-        is_prose && /<!-- figure:/ { at[++begun] = FILENAME ":" FNR }
-        END { end_paragraph() }' "$@"
+    awk -v work="$work" -f tests/grader/cells.awk -f "$work/marks.awk" "$@"
 }
+cat >"$work/marks.awk" <<'AWK'
+function has(text, number) {
+    for (; match(text, /[0-9]+([.,][0-9]+)*/); text = substr(text, RSTART + RLENGTH))
+        if (substr(text, RSTART, RLENGTH) == number) return 1
+}
+function prints(words, number, lines,    line, found) {
+    gsub(/"/, "", words)
+    while ((getline line <lines) > 0) if (index(line, words) == 1 && has(line, number)) found = 1
+    close(lines)
+    return found
+}
+function without_point(number) { sub(/\./, "", number); return number }
+function check(mark, where,    factor, n, m, i, part, figure, value, over, digits, rounded, off) {
+    factor = match(mark, / x[0-9e-]+$/) ? substr(mark, RSTART + 2) : 1
+    n = split(substr(mark, 1, RSTART ? RSTART - 1 : length(mark)), part, / = |: | \/ /)
+    m = split(part[1], figure, " ")
+    for (i = 1; i <= m; i++) {
+        problem = n < 3 ? "not FIGURES = COMMAND: CELL" : has(text, figure[i]) ? "" : "not in the prose here"
+        if (n == 3 && part[3] ~ /^"/) {
+            if (!problem && !prints(part[3], figure[i], work "/" part[2] ", printed")) problem = "is not printed there"
+            if (problem) print "# " where ": " figure[i] ": " problem
+            continue
+        }
+        split("", key)
+        value = factor * cell(part[3], work "/" part[2], i)
+        if (n > 3) over = cell(part[4], work "/" part[2], i)
+        if (n > 3 && !problem) value /= over
+        digits = index(figure[i], ".") ? length(figure[i]) - index(figure[i], ".") : 0
+        rounded = sprintf("%." digits "f", value)
+        off = without_point(rounded) - without_point(figure[i])
+        if (!problem && !(off <= 1 && off >= -1))
+            problem = "should be " rounded sprintf(" (the cell: %.9g)", value)
+        if (problem) print "# " where ": " figure[i] ": " problem
+    }
+}
+function end_paragraph(    n, i, mark) {
+    for (; match(text, /<!-- figure: [^>]* -->/); text = substr(text, 1, RSTART - 1) substr(text, RSTART + RLENGTH))
+        mark[++n] = substr(text, RSTART + 13, RLENGTH - 17)
+    if (n < begun) print "# " at[begun] ": a mark without its end"
+    for (i = 1; i <= n; i++) check(mark[i], at[i])
+    text = ""; begun = 0
+}
+{ is_prose = FILENAME ~ /\.md$/ || sub(/^ *\/\/ ?/, "") }
+FNR == 1 || !is_prose || /^ *$/ || /^ *([0-9]+[.)]|[-*]) / { end_paragraph() }
+is_prose { sub(/^ */, ""); text = text $0 " " }
+is_prose && /<!-- figure:/ { at[++begun] = FILENAME ":" FNR }
+END { end_paragraph() }
+AWK
 
 # Planted mistakes: a line of each kind, which begins with what has to be said of it.
 printf 'way b 2 9%%\n' >"$work/planted, printed"
 printf 'way,about,seconds,empty\na,"x, y",1.5,\nb,z,2,nan\nb,w,3,0\n' >"$work/planted.csv"
-rows "$work/planted.csv" >"$work/planted"
+awk -f tests/grader/rows.awk "$work/planted.csv" >"$work/planted"
 cat >"$work/planted.md" <<'PLANTED'
 All is well: 1.5 s, 3.1 by b (the last digit may be one off), half of it or 50 %, and 1500 ms. <!-- figure: 1.5 3.1 =
 planted: seconds[about=x y|w] --> <!-- figure: 1500 = planted: seconds[way=a] x1000 -->

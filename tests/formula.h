@@ -1,7 +1,6 @@
 // formula.h: networks and images of numbers that a formula gives, the same ones as in
 // tests/reference/resnet18.py. So what PyTorch makes of them can be stored without them.
-#ifndef FORMULA_H
-#define FORMULA_H
+#pragma once
 
 #include "common/tensor/nn.h"
 #include "test.h"
@@ -49,5 +48,3 @@ static inline void formula_batch(int rows, Tensor **X, Tensor **y) {
         (*X)->data[i] = (float)((formula(1000, (uint32_t)i) + 1) / 2);
     for (int i = 0; i < rows; i++) (*y)->data[i] = (float)(i % 10);
 }
-
-#endif

@@ -105,7 +105,7 @@ mkdir -p "$given/deep/a/b/3_efficient_allreduce" "$given/moodle/Ada_1_assignsubm
     "$given/whole/build/exercises/04_lenet_multi_gpu/3_efficient_allreduce" "$given/whole/$folder" "$given/utf16"
 cp $solution "$given/mine.c"
 cp $solution "$given/deep/a/b/3_efficient_allreduce/your_part.c"
-cp -r chapters/04*/exercises/[124]_* "$given/others/"
+cp -r chapters/04*/exercises/[12]_* "$given/others/"
 cp $solution "$given/windows/3_efficient_allreduce/your_part.c.txt" && cp $solution "$given/browser/04-3 (1).c" && tar -C "$given" -czf "$given/browser.tgz" browser
 printf 'v\0o\0i\0d\0' >"$given/utf16/04-3.c"
 sed 's/$/\r/' $solution >"$work/windows.c" && bsdtar --format zip -C "$work" -s /windows/04-3/ -cf "$given/moodle/Ada_1_assignsubmission_file/mine.zip" windows.c

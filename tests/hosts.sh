@@ -1,7 +1,7 @@
 #!/bin/sh
 # hosts.sh: several hosts on this one machine, to try out what ranks on many machines do.
 #
-#     sh tests/hosts.sh up 4 1gbit           makes node0 .. node3; each has a link of this speed to a switch
+#     sh tests/hosts.sh up 4                 makes node0 .. node3; each has a link to a switch
 #     sh tests/hosts.sh run 8 PROGRAM ARG..  by mpirun on node0: 2 ranks on each
 #     sh tests/hosts.sh on 1 COMMAND..       runs it on node1
 #     sh tests/hosts.sh sent 1               bytes that have come out of node1's link since it was made
@@ -13,7 +13,7 @@
 # A host is a set of Linux namespaces: network, name, shared memory and temporary files. All hosts share other files. They
 # are in a room, one more set, with processes of its own and the switch. When the room's first process is killed, the kernel
 # ends all processes in it and removes all networks, so nothing can be left. This takes root, or a system that lets everybody
-# be root in namespaces; ip and tc (Debian: iproute2). The hosts end with the shell that made them (or with $HOSTS_OWNER).
+# be root in namespaces; ip (Debian: iproute2). The hosts end with the shell that made them (or with $HOSTS_OWNER).
 set -eu
 self=$(cd "$(dirname "$0")" && pwd)/hosts.sh
 owner=${HOSTS_OWNER:-$PPID}
@@ -48,17 +48,14 @@ host() { # NAME
     exec sleep infinity
 }
 
-# A cable from the switch to the host of this process; both ends limit what they send.
-plug_in() { # NAME PROCESS ADDRESS RATE
+# A cable from the switch to the host of this process.
+plug_in() { # NAME PROCESS ADDRESS
     ip link add "$1" type veth peer name eth0 netns "$2"
     ip link set "$1" master switch up
     nsenter -t "$2" --net sh -euc 'ip addr add "$1/24" dev eth0 && ip link set eth0 up' sh "$3"
-    [ -n "$4" ] || return 0 # (128 KiB: two of the largest packets)
-    tc qdisc add dev "$1" root tbf rate "$4" burst 128kb latency 200ms
-    nsenter -t "$2" --net tc qdisc add dev eth0 root tbf rate "$4" burst 128kb latency 200ms
 }
 
-room() { # HOSTS RATE
+room() { # HOSTS
     read -r process rest </proc/self/stat # its number outside, where this /proc is from
     echo "$process" >"$state/room"
     mount -t proc proc /proc
@@ -75,7 +72,7 @@ room() { # HOSTS RATE
             is_alive $! # else it has failed, and so does this
             sleep 0.02
         done
-        plug_in "node$i" $! "192.0.2.$((i + 1))" "$2"
+        plug_in "node$i" $! "192.0.2.$((i + 1))"
     done
     : >"$state/stands"
     exec env --ignore-signal=CHLD sleep infinity # those that nobody waits for are this one's, and vanish
@@ -110,7 +107,7 @@ in_room() { # COMMAND..
 }
 
 # Holds the room, until its owner is gone or it is told to end.
-guard() { # HOSTS RATE
+guard() { # HOSTS
     holder=
     # (Its holder ends when all that was in the room has ended.)
     trap 'kill -9 "$(cat "$state/room")" || kill -9 $holder; wait; rm -rf "$state"' EXIT
@@ -122,12 +119,12 @@ guard() { # HOSTS RATE
     while is_alive "$owner" && is_alive $holder; do sleep 0.2; done
 }
 
-up() { # HOSTS RATE
+up() { # HOSTS
     down
     mkdir -m 700 "$state"
     mkdir "$state/tmp"
     echo "$1" >"$state/count"
-    HOSTS_OWNER=$owner setsid sh "$self" guard "$1" "$2" >"$state.log" 2>&1 </dev/null &
+    HOSTS_OWNER=$owner setsid sh "$self" guard "$1" >"$state.log" 2>&1 </dev/null &
     while [ ! -e "$state/stands" ] && is_alive $!; do sleep 0.05; done
     said=$(cat "$state.log")
     rm -f "$state.log"
@@ -161,20 +158,19 @@ mend() { # HOST
 }
 
 can() {
-    for tool in ip tc unshare nsenter setpriv setsid; do
+    for tool in ip unshare nsenter setpriv setsid; do
         command -v $tool >/dev/null 2>&1 || fail "there is no $tool" "apt-get install iproute2 util-linux"
     done
     command -v mpirun >/dev/null 2>&1 || fail "there is no mpirun" "make setup"
     unshare $become --pid --fork --kill-child $spaces sh -euc 'mount -t proc proc /proc
         mount -t tmpfs tmpfs /dev/shm
         ip link add switch type bridge
-        ip link add cable type veth peer name end
-        tc qdisc add dev cable root tbf rate 1gbit burst 128kb latency 200ms' 2>/dev/null ||
+        ip link add cable type veth peer name end' 2>/dev/null ||
         fail "this machine does not let us make networks of our own" "as root, or in a container that is --privileged"
 }
 
 case ${1:-} in
-up) up "${2:?hosts}" "${3:-}" ;;
+up) up "${2:?hosts}" ;;
 run) shift && run "$@" ;;
 on) folder=$PWD node=node${2:?host} && shift 2 && in_room sh "$self" on_host "$folder" "$node" "$@" ;;
 sent) # /proc/net/dev: "NAME: BYTES.. received"; the switch receives what the host sends

@@ -5,7 +5,7 @@ set -u
 . "$(dirname "$0")/tap.sh"
 [ -x "$build/04_lenet_multi_gpu" ] || { echo "Bail out! no programs in $build"; exit 1; }
 unset DISPLAY WAYLAND_DISPLAY
-running= reader=
+running= reader= full=
 trap 'for p in $running $reader; do kill -9 $p 2>/dev/null; done; rm -rf "$work"' EXIT
 path=$PATH
 folders=0
@@ -28,6 +28,7 @@ start() { # PROGRAM FLAGS: in a folder of its own
     folders=$((folders + 1)) here=$work/run$folders program=$1
     shown="$problems $here/error"
     mkdir "$here"
+    [ -z "$full" ] || ln -s "$full" "$here/log"
     rm -f "$work/hung"
     shift
     (cd "$here" && PATH=$path exec $defaults "$build/$program" --backend cpu "$@") >"$here/log" 2>"$here/error" </dev/null &
@@ -107,16 +108,18 @@ try_all <<ROWS
 $one --steps 0|log=^training.on+|TERM|143 2|
 $one --train-size 4 --batch-size 4 --epochs 2 --save saved|log=^training.on+|3 TERM|130 20|log=^interrupted.in.the.first.epoch: saved=.
 ROWS
-# Nobody reads what it saves: the pipe takes a part, and the rest waits. The time that it has is 10 seconds.
+# Nobody reads what it prints: the pipe takes a part, and the rest waits. The time that it has is 10 seconds.
 mkfifo "$work/pipe"
 # shellcheck disable=SC2217
 sleep 600 <"$work/pipe" &
 reader=$!
+head -c 65116 /dev/zero >"$work/pipe" # then there is room for the lines of six epochs
+full=$work/pipe
 try_all <<ROWS
-04_lenet_multi_gpu|real|$small --save $work/pipe|plots/04_lenet_multi_gpu.csv=^2,1,|TERM|143 25|error=did.not.come.to.an.orderly.end.in.time
+04_lenet_multi_gpu|real|$small|plots/04_lenet_multi_gpu.csv=^2,6,|TERM|143 25|error=did.not.come.to.an.orderly.end.in.time
 ROWS
 kill $reader
-reader=
+reader= full=
 for delay in 0.02 0.1 0.2 0.3 0.5 0.7 1 1.3; do # at any time (143 of a process that does not catch signals yet, too)
     echo "04_lenet_multi_gpu|real|$small|$delay|TERM|130 143 15|" >>"$work/any_time"
 done

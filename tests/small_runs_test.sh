@@ -21,7 +21,7 @@ done <<'RUNS'
 02_get_params_and_allreduce --devices 2
 03_split_batch
 04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --save w --log-loss l --trace t --timeline t.png
-04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --load w --graph off
+04_lenet_multi_gpu --train-size 128 --test-size 40 --epochs 1 --load w
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 1 --devices 2 --bn sync --checkpoint c
 05_resnet18_concise --train-size 8 --test-size 4 --batch-size 4 --epochs 2 --devices 2 --bn sync --resume c
 06_data_parallel_and_ddp --train-size 128

@@ -1,7 +1,6 @@
 // start_ranks.h: for tests of several processes. Run by hand such a test starts itself as so many
 // ranks, one case at a time: the same program with --case NAME.
-#ifndef START_RANKS_H
-#define START_RANKS_H
+#pragma once
 
 #include "common/base/platform.h"
 #include "common/base/error.h"
@@ -225,5 +224,3 @@ static inline void fails_with(const char *before, const char *name, int ranks, d
         fail_msg("%s: status %d after %.1f s, and not '%s': %s", name, status, seconds, words,
                  said);
 }
-
-#endif

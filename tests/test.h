@@ -1,11 +1,9 @@
 // test.h: what all tests in C begin with: cmocka, and, for those that run on each kind of device:
 //
-//     static void test_relu(void **state) {
+//     TEST_ON_BOTH(test_relu) {
 //         Device *device = device_under_test(state);
 //         ...
-//     const struct CMUnitTest tests[] = {ON_BOTH(test_relu), ...};
-#ifndef TEST_H
-#define TEST_H
+#pragma once
 
 // clang-format off (cmocka.h needs the four before it)
 #include <setjmp.h>
@@ -107,5 +105,3 @@ static inline void assert_all_close(const float *got, const double *expected, si
             fail_msg("%s: element %zu of %zu is %.9g, expected %.9g", what, i, n, got[i],
                      expected[i]);
 }
-
-#endif

@@ -1,11 +1,11 @@
 // test_allreduce.c: the four allreduces of chapter 2, and the book's own lines: sums to the bit,
 // bytes and copies as the formulas say, and queues that wait for each other where they have to. (In
-// training: test_multi_device.c.)
+// training: test_trainers.c.)
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "common/device/trace.h"
 #include "common/tensor/autograd.h"
-#include "dies.h"
+#include "cases.h"
 
 static const int ks[] = {1, 2, 3, 4, 5, 7, 8}, sizes[] = {0, 1, 2, 3, 7, 8, 29, 1000, 4099};
 enum { MOST_K = 8 };
@@ -43,6 +43,36 @@ static void open_vectors(Tensor *data[], int k, int n) {
     for (int i = 0; i < k; i++) {
         data[i] = tensor_new(k > MOST_K ? cpu_device(i) : try_gpu(i), n);
         begin_step(data[i]->device);
+    }
+}
+
+// ---- mistakes: first, because they fork, and there are no other threads yet --------------------
+
+static void unknown_name(void *unused) {
+    (void)unused;
+    choose_allreduce("butterfly");
+}
+
+// allreduce() of two tensors: arg is 0 different shapes, 1 the same device, 2 memory that overlaps.
+static void bad_tensors(void *arg) {
+    devices_init(BACKEND_CPU, 1); // a GPU cannot be used on both sides of a fork
+    int kind = *(int *)arg;
+    Tensor *a = tensor_new(cpu_device(0), 10),
+           *b = tensor_new(cpu_device(kind == 1 ? 0 : 1), kind == 0 ? 9 : 10);
+    if (kind == 2) b->data = a->data + 9;
+    allreduce((Tensor *[]){a, b}, 2);
+}
+
+TEST(mistakes_are_refused) {
+    expect_death(1, "no allreduce 'butterfly'", unknown_name, NULL);
+    expect_death(1, "differ in shape", bad_tensors, &(int){0});
+    expect_death(1, "on the same device", bad_tensors, &(int){1});
+    expect_death(1, "share one buffer", bad_tensors, &(int){2});
+    for (int n = 0; n <= 64; n += 16) { // 64 bytes each: they may lie one right behind the other
+        Tensor *data[MOST_K];
+        open_vectors(data, MOST_K, n);
+        assert_null(allreduce_mistake(data, MOST_K));
+        free_params(data, MOST_K);
     }
 }
 
@@ -133,8 +163,7 @@ static void check_allreduce(const Allreduce *how, int k, int n) {
     free(values);
 }
 
-static void sums_have_the_bits_of_their_order(void **state) {
-    (void)state;
+TEST(sums_have_the_bits_of_their_order) {
     for (int a = 0; a < ALGORITHMS; a++)
         for (size_t b = 0; b < COUNT(ks); b++)
             for (size_t c = 0; c < COUNT(sizes); c++)
@@ -143,8 +172,7 @@ static void sums_have_the_bits_of_their_order(void **state) {
     check_allreduce(&allreduces[3], 4, PIECE + 5);
 }
 
-static void steps_are_those_of_the_header(void **state) {
-    (void)state;
+TEST(steps_are_those_of_the_header) {
     const int steps_of_tree[] = {0, 2, 4, 4, 6, 6, 6, 6, 8};
     for (int k = 1; k <= 9; k++) {
         for (int a = 0; a < 3; a++) assert_int_equal(allreduces[a].steps(k), 2 * (k - 1));
@@ -152,8 +180,7 @@ static void steps_are_those_of_the_header(void **state) {
     }
 }
 
-static void most_devices(void **state) {
-    (void)state;
+TEST_UNLESS_SIMULATED(most_devices) {
     for (int a = 0; a < NUM_ALLREDUCES; a++) check_allreduce(algorithm(a), MAX_COMPUTING, 50);
 }
 
@@ -209,58 +236,11 @@ static void call_often(int a, int k, int n) {
     free_params(busy, k);
 }
 
-static void calls_one_after_the_other(void **state) {
-    (void)state;
+TEST(calls_one_after_the_other) {
     const int often_ks[] = {2, 3, 5, 8}, lengths[] = {3, SIMULATED ? 1000 : 9001};
     for (int a = 0; a <= NUM_ALLREDUCES + 1; a++)
         for (int b = 0; b < 4; b++)
             for (int c = 0; c < 2; c++) call_often(a, often_ks[b], lengths[c]);
 }
 
-// ---- mistakes --------------------------------------------------------------------------------
-
-static void unknown_name(void *unused) {
-    (void)unused;
-    choose_allreduce("butterfly");
-}
-
-// allreduce() of two tensors: arg is 0 different shapes, 1 the same device, 2 memory that overlaps.
-static void bad_tensors(void *arg) {
-    devices_init(BACKEND_CPU, 1); // a GPU cannot be used on both sides of a fork
-    int kind = *(int *)arg;
-    Tensor *a = tensor_new(cpu_device(0), 10),
-           *b = tensor_new(cpu_device(kind == 1 ? 0 : 1), kind == 0 ? 9 : 10);
-    if (kind == 2) b->data = a->data + 9;
-    allreduce((Tensor *[]){a, b}, 2);
-}
-
-static void mistakes_are_refused(void **state) {
-    (void)state;
-    expect_death(1, "no allreduce 'butterfly'", unknown_name, NULL);
-    expect_death(1, "differ in shape", bad_tensors, &(int){0});
-    expect_death(1, "on the same device", bad_tensors, &(int){1});
-    expect_death(1, "share one buffer", bad_tensors, &(int){2});
-    for (int n = 0; n <= 64; n += 16) { // 64 bytes each: they may lie one right behind the other
-        Tensor *data[MOST_K];
-        open_vectors(data, MOST_K, n);
-        assert_null(allreduce_mistake(data, MOST_K));
-        free_params(data, MOST_K);
-    }
-}
-
-static int close_all(void **state) {
-    (void)state;
-    devices_close();
-    return 0;
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mistakes_are_refused), // forks: before there are other threads
-        cmocka_unit_test(steps_are_those_of_the_header),
-        cmocka_unit_test(sums_have_the_bits_of_their_order),
-        UNLESS_SIMULATED(most_devices),
-        cmocka_unit_test(calls_one_after_the_other),
-    };
-    return cmocka_run_group_tests_name("allreduce", tests, NULL, close_all);
-}
+int main(void) { return run_all("allreduce", NULL, devices_end); }

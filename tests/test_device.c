@@ -12,19 +12,8 @@ enum { N = 100000 };
 
 static Device *device(int i) { return try_gpu(i); }
 
-static Tensor *filled(Device *device, int n, float value) {
-    Tensor *t = keep(tensor_new(device, n));
-    tensor_fill(t, value);
-    return t;
-}
-
-static void assert_all(const Tensor *t, float value) {
-    float *values = values_of(t);
-    for (size_t i = 0; i < numel(t); i++) assert_true(values[i] == value);
-}
-
 TEST(work_is_done_in_order) {
-    Tensor *x = filled(device(0), N, 0), *one = filled(device(0), N, 1);
+    Tensor *x = vector_of(device(0), N, 0), *one = vector_of(device(0), N, 1);
     for (int i = 0; i < 3000; i++) { // more than the queue holds: the host waits for room
         launch(device(0), add, .y = x->data, .x = one->data, .n = 10);
         if (i % 1000 == 999) launch(device(0), fill, .x = x->data, .value = (float)i, .n = 5);
@@ -38,15 +27,15 @@ TEST(work_is_done_in_order) {
 TEST(copies_wait_for_both_sides) {
     Device *from[] = {device(0), host()};
     for (int d = 0; d < 2; d++) {
-        Tensor *x = filled(from[d], N, 0), *received = filled(device(1), N, 0),
-               *total = filled(device(1), N, 0);
+        Tensor *x = vector_of(from[d], N, 0), *received = vector_of(device(1), N, 0),
+               *total = vector_of(device(1), N, 0);
         for (int i = 1; i <= 100; i++) {
             if (from[d] == host()) synchronize_host_reads();
             tensor_fill(x, (float)i);
             tensor_copy(received, x);
             launch(device(1), add, .y = total->data, .x = received->data, .n = N);
         }
-        assert_all(total, 100 * 101 / 2);
+        assert_filled(total, 100 * 101 / 2);
     }
 }
 
@@ -58,14 +47,15 @@ TEST(copies_arrive_and_are_counted) {
         for (size_t j = 0; j < COUNT(all); j++)
             for (int n = 0; n <= 1001; n += 1001) {
                 size_t bytes = i == j ? 0 : 2 * (size_t)n * sizeof(float);
-                Tensor *from = filled(all[i], n, (float)(10 * i + j)), *to = filled(all[j], n, -1);
+                Tensor *from = vector_of(all[i], n, (float)(10 * i + j)),
+                       *to = vector_of(all[j], n, -1);
                 ledger_reset();
                 for (int times = 0; times < 2; times++) tensor_copy(to, from);
                 assert_int_equal(ledger_bytes(all[i], all[j]), bytes);
                 assert_int_equal(ledger_bytes_between_devices(), i && j ? bytes : 0);
                 assert_int_equal(ledger_bytes_host(), i && j ? 0 : bytes);
                 assert_true(i == j || ledger_bytes(all[j], all[i]) == 0);
-                assert_all(to, (float)(10 * i + j));
+                assert_filled(to, (float)(10 * i + j));
             }
 }
 
@@ -94,7 +84,7 @@ TEST_UNLESS_SIMULATED(a_device_can_be_made_slower) {
     enum { LARGE = 1000000 };
     const double LONG = 0.2; // other threads, those of OpenMP, are busy for a while at the start
     Device *cpu = cpu_device(0);
-    Tensor *x = filled(cpu, LARGE, 0), *one = filled(cpu, LARGE, 1);
+    Tensor *x = vector_of(cpu, LARGE, 0), *one = vector_of(cpu, LARGE, 1);
     int times = 0;
     device_set_threads(cpu, 1);
     device_set_slowdown(cpu, 4);
@@ -107,7 +97,7 @@ TEST_UNLESS_SIMULATED(a_device_can_be_made_slower) {
     device_set_slowdown(cpu, 1);
     share_cores(&cpu, 1);
     assert_true(seconds > 2 * busy);
-    assert_all(x, (float)times);
+    assert_filled(x, (float)times);
 }
 
 TEST(names_are_the_books) {
@@ -138,7 +128,7 @@ static int threads_of_this_process(long *sum) {
 TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
 #if defined(_OPENMP) && defined(__linux__)
     enum { CORES = 9 }; // more than any test before
-    Tensor *x = filled(device(0), N, 0);
+    Tensor *x = vector_of(device(0), N, 0);
     long sum, later;
     int before = threads_of_this_process(&sum);
     device_set_threads(device(0), CORES);
@@ -147,7 +137,8 @@ TEST_UNLESS_SIMULATED(kernels_use_their_cores) {
     int now = threads_of_this_process(&sum);
     assert_true(now >= CORES && now > before);
     const struct conv2d_shape s = {2, 16, 28, 28, 16, 3, 3, 1, 1, 1, 1, 28, 28};
-    Tensor *X = filled(device(0), 2 * 16 * 28 * 28, 1), *Y = filled(device(0), 2 * 16 * 28 * 28, 0);
+    Tensor *X = vector_of(device(0), 2 * 16 * 28 * 28, 1),
+           *Y = vector_of(device(0), 2 * 16 * 28 * 28, 0);
     launch(device(0), conv2d_forward, .X = X->data, .W = X->data, .Y = Y->data, .s = s);
     launch(device(0), scale, .x = x->data, .factor = 1, .n = N);
     synchronize(device(0));

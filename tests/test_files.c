@@ -10,8 +10,6 @@
 #include "common/base/platform.h"
 #include "common/base/file.h"
 #include "common/program/interrupt.h"
-#include "common/program/picture.h"
-#include "common/program/plot.h"
 
 static void write_text(const char *path, const char *text) {
     OutputFile file = output_open(path);
@@ -44,59 +42,6 @@ TEST_IN_A_FOLDER(new_replaced_and_abandoned) {
         assert_entries(1);
     }
     assert_int_equal(mode_of(path) & 07777, 0600); // who made it private wants it private
-}
-
-TEST_IN_A_FOLDER(links_stay_links) {
-    make_directory("folder");
-    write_text("folder/target", "old");
-    assert_true(!symlink("target", "folder/link")); // relative to the link's own folder
-    assert_true(!symlink(in_test_folder("folder/link"), "twice"));
-    write_text("twice", "new");
-    assert_holds("folder/target", "new");
-    assert_true(S_ISLNK(mode_of("twice")) && S_ISLNK(mode_of("folder/link")));
-    assert_true(S_ISREG(mode_of("folder/target")));
-    assert_entries(4);
-}
-
-static void print_and_write_to_stdout(void *path) {
-    if (!freopen(path, "w", stdout)) _exit(3);
-    printf("before\n");
-    write_text("/dev/stdout", "the file\n");
-    printf("after\n");
-    fflush(stdout);
-}
-
-// `program --out /dev/stdout >file`: the file keeps what was printed before.
-TEST_IN_A_FOLDER(stdout_in_a_file) {
-    char text[256];
-    assert_int_equal(run_and_listen(print_and_write_to_stdout, "printed", text, sizeof text), 0);
-    assert_holds("printed", "before\nthe file\nafter\n");
-    assert_entries(1);
-}
-
-// What another program writes replaces the old file when it is there, and if it can.
-TEST_IN_A_FOLDER(for_other_programs) {
-    static const struct {
-        const char *path, *text;
-        int error;
-    } rows[] = {{"a", "new", 0}, {"a", NULL, ENOENT}, {"name", "new", EISDIR}};
-    write_text("a", "old");
-    for (int i = 0; i < 3; i++) {
-        char *temporary = output_temporary(rows[i].path);
-        assert_false(mode_of(temporary));
-        if (rows[i].text) write_bytes(temporary, rows[i].text, 3);
-        assert_holds("a", i ? "new" : "old");
-        if (rows[i].error == EISDIR) make_directory("name/inside"); // meanwhile somebody made it
-        assert_int_equal(output_publish(temporary, rows[i].path), rows[i].error ? -1 : 0);
-        if (rows[i].error) assert_int_equal(errno, rows[i].error);
-        assert_holds("a", "new");
-        free(temporary);
-    }
-    char *temporary = output_temporary("/dev/null");
-    assert_string_equal(temporary, "/dev/null");
-    assert_int_equal(output_publish(temporary, "/dev/null"), 0);
-    free(temporary);
-    assert_entries(3);
 }
 
 static void *write_many(void *name) {
@@ -140,32 +85,25 @@ TEST_IN_A_FOLDER(our_number_was_in_use) {
     assert_entries(1);
 }
 
-TEST_IN_A_FOLDER(same_or_not) {
-    static const struct {
-        const char *a, *b;
-        bool same;
-    } rows[] = {
-        {"there", "hard", true},          {"there", "al/..//./there", true},
-        {"link", "there", true},          {"al/new", "folder/new", true},
-        {"nowhere/a", "nowhere/a", true}, {"new", "folder/../new", true},
-        {"there", "missing", false},      {"folder/new", "new", false},
-        {"folder", "folder/x", false},    {"nowhere/a", "nowhere/b", false},
-        {"loop", "there", false},
-    };
-    write_text("there", "text");
+static void check_two(void *other) {
+    const char *const paths[] = {"read", NULL, "folder/new", other};
+    check_kept("read", paths + 1, 3);
+    check_outputs(paths, 4);
+}
+// Under whatever name, whether it is there or not.
+TEST_IN_A_FOLDER(one_file_under_two_names) {
     make_directory("folder");
-    assert_true(!symlink("folder", "al") && !symlink("loop", "loop") && !link("there", "hard"));
-    assert_true(!symlink("al/../there", "link"));
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        const char *a = rows[i].a, *b = rows[i].b;
-        if (same_file(a, b) != rows[i].same) fail_msg("%s and %s", a, b);
-        if (same_file(in_test_folder(a), in_test_folder(b)) != rows[i].same) fail_msg("%s", a);
-    }
+    write_text("read", "text");
+    assert_true(!symlink("folder", "al"));
+    expect_death(2, "al/new: two outputs would go to this file", check_two, "al/new");
+    expect_death(2, "folder/../read: an output would replace", check_two, "folder/../read");
+    check_two("new");
+    assert_entries(3);
 }
 
 static void die_while_another_writes(void *unused) {
     (void)unused;
-    output_temporary("a.png");
+    output_open("a.png");
     Process writer = process_start((char *[]){"sleep", "60", NULL}, true);
     FILE *file = fopen("writer", "w");
     fprintf(file, "%d", writer);
@@ -182,35 +120,13 @@ TEST_IN_A_FOLDER(who_dies_ends_who_writes_for_it) {
     assert_entries(1);
 }
 
-TEST_IN_A_FOLDER(whole_pngs) {
-    Picture p = picture_new(40, 30, (Color){1, 2, 3});
-    picture_text(&p, 2, 2, 12, "text", (Color){255, 255, 255});
-    picture_box(&p, 30, 20, 2, 2, (Color){200, 100, 50});
-    assert_memory_equal(p.pixels + 3 * (20 * 40 + 31), "\xc8\x64\x32\1\2\3", 6);
-    picture_save(&p, "a.png");
-    picture_free(&p);
-    assert_true(png_is_whole("a.png"));
-    assert_false(png_is_whole("nothing"));
-    size_t size;
-    char *bytes = read_bytes_of("a.png", &size);
-    for (size_t i = 0; i < size; i++) { // cut off anywhere
-        write_bytes("b.png", bytes, i);
-        assert_false(png_is_whole("b.png"));
-    }
-    for (size_t more = 0; more < 2; more++) { // read_bytes_of() put a zero there
-        write_bytes("b.png", bytes, size + more);
-        assert_int_equal(png_is_whole("b.png"), !more);
-    }
-    free(bytes);
-}
-
 // What a child does until it is ended. Its temporary files are there when it says so.
 static void write_for_ever(int say) {
     catch_interrupts();
     OutputFile file = output_open("a");
     fputs("half of it", file.stream);
     fflush(file.stream);
-    write_bytes(output_temporary("b"), "half", 4);
+    output_open("b");
     if (write(say, "!", 1) != 1) _exit(3);
     for (int i = 0;; i++) { // the list of temporary files is in use most of the time
         OutputFile more = output_open(i % 2 ? "c" : "d");
@@ -268,37 +184,35 @@ static void die_while_the_host_reads(void) {
 TEST_IN_A_FOLDER(what_ends_the_program) {
     write_text("file", "text");
     write_text("weights", "old");
-    assert_true(!symlink("loop", "loop") && !symlink("nothing", "dangling"));
+    assert_true(!symlink("weights", "link") && !mkfifo("pipe", 0600));
     expect_deaths(state);
     assert_int_equal(chmod(test_folder, 0700), 0);
-    assert_true(S_ISCHR(mode_of("/dev/full"))); // still there
+    assert_true(S_ISCHR(mode_of("/dev/null"))); // still there
     assert_holds("file", "text");
     assert_holds("weights", "old");
     assert_entries(4);
 }
 
-#define FULL "/dev/full: cannot write: No space left on device\nhint: free some space"
-DIES(FULL, write_zeros("/dev/full", 11, 1))
-DIES(FULL, write_zeros("/dev/full", 4096, 100))
-DIES(FULL, write_zeros("/dev/full", 1 << 16, 1)) // larger than a buffer: nothing fails at the end
-DIES("weights: cannot write: File too large",    // as a full disk, but needs no disk
-     setrlimit(RLIMIT_FSIZE, &(struct rlimit){10000, 10000});
-     write_zeros("weights", 4096, 100))
+// As a full disk, but needs no disk.
+#define FULL(size, times)                                                                          \
+    signal(SIGXFSZ, SIG_IGN);                                                                      \
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){10000, 10000});                                       \
+    write_zeros("weights", size, times)
+DIES("weights: cannot write: File too large", FULL(4096, 100))
+DIES("cannot write: File too large", FULL(1, 10001))   // fails at the end
+DIES("cannot write: File too large", FULL(1 << 16, 1)) // larger than a buffer: not at the end
 DIES("something else went wrong", OutputFile file = output_open("weights");
      fputs("half of it", file.stream); fflush(file.stream);
      die("try again", "something else went wrong"))
 DIES("cannot write: No such file or directory\nhint: make the directory first: mkdir -p '",
      write_text("missing/a.csv", ""))
-DIES("mkdir -p", free(output_temporary("missing/a.csv")))
 DIES("Not a directory", write_text("file/a.csv", ""))
-DIES("Is a directory", write_text(".", ""))
-DIES("Too many levels of symbolic links", write_text("loop", ""))
-DIES("link leads to: No such file", write_text("dangling", ""))
-DIES("already being written", output_open("a"); output_open("a"))
-DIES("Not a directory", make_directory("file/a/b"))
-DIES("Not a directory", make_directory("file"))
-DIES("the file name is empty", write_text("", ""))
-DIES("the file name is empty", free(output_temporary("")))
+DIES("is not a regular file", write_text(".", ""))
+DIES("is not a regular file", write_text("link", ""))
+DIES("is not a regular file", write_text("pipe", ""))
+DIES("is not a regular file", write_text("/dev/null", ""))
+DIES("is not a regular file", write_text("", ""))
+DIES("File exists", make_directory("file/a/b"))
 DIES("without a name", make_directory(""))
 DIES("Permission denied", chmod("file", 0444); write_protected("file", 0777))
 DIES("Permission denied", write_protected("new", 0555))

@@ -2,24 +2,24 @@
 // outputs that would replace each other or what is read. The program here has all shared flags.
 #include <limits.h>
 
-#include "dies.h"
+#include "cases.h"
 #include "common/base/error.h"
 #include "common/program/program.h"
 
 #define ALL                                                                                        \
-    "devices quick batch-size lr epochs seed train-size test-size steps no-shuffle allreduce "     \
-    "load "                                                                                        \
-    "save checkpoint resume log-loss csv live data"
+    "devices machine=none quick batch-size lr epochs seed train-size test-size steps no-shuffle "  \
+    "allreduce load save checkpoint resume log-loss csv live data"
 #define COMMON                                                                                     \
-    "backend threads threads-per-device machine memory tf32 out trace timeline predict help "      \
+    "backend threads threads-per-device memory tf32 out trace timeline predict help "              \
     "bn staleness"
 
-static const char *bn = "local";
-static int staleness = 7;
+static const char *bn;
+static int staleness;
 static const Flag own[] = {
-    {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm", .choices = "local|sync"},
+    {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm", .choices = "local|sync",
+     .standard = "local"},
     {"staleness", FLAG_INTEGER, &staleness, "S", .help = "at most", .most = INT_MAX,
-     .unbounded = true},
+     .unbounded = true, .standard = "7"},
     {0},
 };
 
@@ -30,11 +30,8 @@ static Flags begin(const char *names, const char *line) {
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     while (*line && (argv[argc] = strsep(&rest, " "))) argc++;
-    Flags defaults = default_flags;
-    defaults.machine = "none";
-    defaults.own = own;
-    defaults.quick_means = "--batch-size 64 --epochs 3";
-    return book_begin(argc, argv, "A program.", names, defaults);
+    return book_begin(argc, argv, "A program.", names,
+                      (Program){.own = own, .quick_means = "--batch-size 64 --epochs 3"});
 }
 
 // All up to the work: with outputs of its own.
@@ -43,44 +40,6 @@ static void begin_it(void *line) {
     snprintf(words, sizeof words, "--backend cpu --data data %s", (const char *)line);
     begin(ALL, words);
     book_outputs(".csv .png .svg _filters.png");
-}
-
-// ---- values ----------------------------------------------------------------------------------
-
-// (Some words live as long as the program: a sanitizer would call that a leak.)
-CASE(values_arrive) {
-    if (SANITIZED) skip("sanitizers");
-    Flags f = begin(ALL, "--backend cpu");
-    assert_true(f.devices == 0 && f.batch_size == 256 && f.lr == 0.2f && f.epochs == 10);
-    assert_true(f.steps == -1 && f.shuffle && !f.seed && !f.live && !f.load && !f.checkpoint);
-    assert_string_equal(f.out, "plots");
-    f = begin(ALL, "--backend cpu --devices 64 --threads 3 --threads-per-device 1 --batch-size 7 "
-                   "--lr 0.25 --epochs 1000000 --seed 18446744073709551615 "
-                   "--train-size 2147483647 --test-size 1 --steps 0 --no-shuffle "
-                   "--live --allreduce ring --bn sync --staleness inf");
-    assert_true(f.backend == BACKEND_CPU && f.devices == 64 && f.threads == 3 && f.lr == 0.25f);
-    assert_true(f.threads_per_device == 1 && f.batch_size == 7 && f.epochs == 1000000);
-    assert_true(f.seed == UINT64_MAX && f.steps == 0);
-    assert_true(f.train_size == INT_MAX && f.test_size == 1 && !f.shuffle && !f.quick);
-    assert_true(f.live && staleness == INT_MAX && num_threads() == 3);
-    assert_string_equal(f.allreduce, "ring");
-    assert_string_equal(bn, "sync");
-    f = begin(ALL,
-              "--backend cpu --data a --load b --save c --log-loss d --csv e --out f --resume g");
-    const char *const texts[] = {f.data, f.load, f.save, f.log_loss, f.csv, f.out, f.resume};
-    for (int i = 0; i < 7; i++) assert_string_equal(texts[i], ((char[]){(char)('a' + i), '\0'}));
-    assert_string_equal(f.checkpoint, "g"); // it is written, too
-    f = begin(ALL, "--backend cpu --resume a --checkpoint b");
-    assert_string_equal(f.checkpoint, "b");
-}
-
-CASE(what_is_given_wins_over_quick) {
-    if (SANITIZED) skip("sanitizers");
-    for (int first = 0; first < 2; first++) {
-        Flags f = begin(ALL, first ? "--backend cpu --quick --epochs 2"
-                                   : "--backend cpu --epochs 2 --quick");
-        assert_true(f.quick && f.batch_size == 64 && f.epochs == 2);
-    }
 }
 
 // ---- refusals --------------------------------------------------------------------------------
@@ -115,7 +74,7 @@ static const struct {
     {2, "%s", "-xy -x -h", "no such flag: -", "\nhint: --help lists the flags"},
     {2, "%s 2", "-devices \u2014devices \u2013Devices devices", "flag: ",
      "\nhint: did you mean --devices?"}, // with one dash, with those of a printed text, with none
-    {2, "%s", "--learning-rate=0.1", "flag: --learning-rate=0.1", "\nhint: did you mean --lr?"},
+    {2, "%s", "--learning-rate=0.1 --Learning_Rate=low", "flag: --", "\nhint: did you mean --lr?"},
     {2, "%s 64", "--batchsize --Batch_Size", "flag: --", "\nhint: did you mean --batch-size?"},
     {2, "%s", "--no-shuffle=1", "no such flag: --no-shuffle=1", ""},
     {2, "%s 2", "--device --dev --evices", "no such flag: --", "\nhint: did you mean --devices?"},
@@ -126,27 +85,25 @@ static const struct {
     {2, "--machine dgx-a100 --backend model --%s",
      "load=a save=a log-loss=a csv=a live checkpoint=a resume=a",
      ": with --backend model there are no values", "\nhint: leave it out"},
-    // Two outputs in one file. (hard, soft and w are one; which names are one file: test_files.c)
+    // Two outputs in one file. (Which names are one file: test_files.c.)
     {2, "--csv a %s", "--log-loss=./a --save=a", "a: two outputs", "\nhint: give each its own"},
     {2, "--timeline a.png %s", "--trace=a.png --csv=a.svg", "two outputs", ""},
     {2, "--%s=plots/test_flags.csv", "log-loss save trace", "two outputs", ""},
     {2, "--%s=plots/test_flags.png", "csv checkpoint timeline", "two outputs", ""},
     {2, "--csv plots//../plots/test_flags%s", ".svg _filters.png", "two outputs", ""},
-    {2, "--save hard %s", "--csv=soft --checkpoint=w", "two outputs", ""},
     // An output that would replace what is read.
     {2, "--load w %s", "--csv=w --log-loss=./w --trace=soft --timeline=hard --checkpoint=w",
      ": an output would replace this file, which is read", "\nhint: give the output another name"},
     {2, "--resume w %s", "--save=w --csv=w", "which is read", ""},
     {2, "--load plots/test_flags%s", "_filters.png", "which is read", ""},
-    {2, "--csv data/%s",
-     "train-images-idx3-ubyte ../data/train-images-idx3-ubyte t10k-labels-idx1-ubyte.gz",
-     "which is read", ""},
+    {2, "--csv data/%s", "train-images-idx3-ubyte ../data/train-images-idx3-ubyte", "which is read",
+     ""},
     {1, "--%s missing/file", "csv save log-loss trace timeline checkpoint",
      ": cannot write: No such file or directory", "\nhint: make the directory first"},
-    {1, "--%s folder", "csv save log-loss trace timeline checkpoint", "folder: cannot write: Is a",
+    {1, "--%s folder", "csv save log-loss trace timeline checkpoint", "folder: cannot write: is no",
      "\nhint: give the name of a file"},
-    {1, "--out %s", "w w/deeper", ": cannot make this directory: Not a directory",
-     "\nhint: there is a file of that name: choose another with --out DIR"},
+    {1, "--out %s", "w w/deeper", ": cannot make this directory: File exists",
+     "\nhint: choose another place: --out DIR"},
     {1, "--out %s", "/proc/x", ": cannot make this directory",
      "\nhint: choose another place: --out"},
     {1, "--csv %s", "/proc/x", "/proc/x: cannot write",
@@ -154,9 +111,8 @@ static const struct {
 };
 
 // Before anything is done: nothing is new in the folder, and what was there is as it was.
-CASE(refused) {
-    static const char *const good[] = {"--load w --save w", "--resume w",
-                                       "--csv /dev/null --save /dev/null"};
+TEST_IN_A_FOLDER(refused) {
+    static const char *const good[] = {"--load w --save w", "--resume w"};
     char parts[200], line[200], text[1000];
     assert_true(!mkdir("folder", 0700) && !mkdir("plots", 0700) && !mkdir("data", 0700));
     write_bytes("w", "old", 3);
@@ -187,7 +143,7 @@ static void fetch(void *suffix) {
     book_timeline(suffix);
 }
 
-CASE(outputs_are_named_first) {
+TEST_IN_A_FOLDER(outputs_are_named_first) {
     expect_death(1, "in book_outputs()", fetch, "_d.png");
     expect_death(1, "in book_outputs()", fetch, ".png"); // its SVG is not named
 }
@@ -198,7 +154,7 @@ static void needs_more_devices(void *machine) {
     book_needs_devices(2);
 }
 
-CASE(backends) {
+TEST_IN_A_FOLDER(backends) {
     char text[500];
     mkdir("data", 0700);
     assert_int_equal(run_and_listen(begin_it, "--tf32", text, sizeof text), 0);
@@ -219,21 +175,23 @@ static void help(void *unused) {
 }
 
 // Each flag once, with its default, but for the one that changes nothing here.
-CASE(help_lists_each_flag) {
+TEST(help_lists_each_flag) {
     char text[8192], names[] = ALL " " COMMON, *rest = names, *name, line[40];
     assert_int_equal(run_and_listen(help, NULL, text, sizeof text), 0);
-    int listed = 0, wanted = 0;
-    for (const char *at = text; (at = strstr(at, "\n  --")); at++) listed++;
+    int shown = 0, wanted = 0;
+    for (const char *at = text; (at = strstr(at, "\n  --")); at++) shown++;
     for (; (name = strsep(&rest, " ")); wanted++) {
+        name[strcspn(name, "=")] = '\0';
         snprintf(line, sizeof line, "\n  --%s ", name);
         const char *found = strstr(text, line);
         if (strcmp(name, "tf32") == 0 ? found != NULL : !found) fail_msg("--%s", name);
         if (found && strcmp(name, "help") != 0) assert_true(found[strcspn(found + 1, "\n")] == ']');
     }
-    assert_int_equal(listed, wanted - 1);
+    assert_int_equal(shown, wanted - 1);
     static const char *const defaults[][2] = {{"batch-size", " [256]\n"}, {"lr", " [0.2]\n"},
                                               {"out", " [plots]\n"},      {"backend", " [auto]\n"},
-                                              {"bn", " [local]\n"},       {"staleness", " [7]\n"}};
+                                              {"bn", " [local]\n"},       {"machine", " [none]\n"},
+                                              {"staleness", " [7]\n"}};
     for (size_t i = 0; i < COUNT(defaults); i++) {
         snprintf(line, sizeof line, "\n  --%s ", defaults[i][0]);
         const char *value = strstr(strstr(text, line), " [");
@@ -242,14 +200,42 @@ CASE(help_lists_each_flag) {
     assert_non_null(strstr(text, ": as --batch-size 64 --epochs 3, if not given [no]\n"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(refused),
-        IN_A_FOLDER(outputs_are_named_first),
-        IN_A_FOLDER(backends),
-        cmocka_unit_test(help_lists_each_flag),
-        cmocka_unit_test(values_arrive), // last: it starts threads
-        cmocka_unit_test(what_is_given_wins_over_quick),
-    };
-    return cmocka_run_group_tests_name("flags", tests, NULL, devices_end);
+// ---- values: last, because they start threads --------------------------------------------------
+
+// (Some words live as long as the program: a sanitizer would call that a leak.)
+TEST(values_arrive) {
+    if (SANITIZED) skip("sanitizers");
+    Flags f = begin(ALL, "--backend cpu");
+    assert_true(f.devices == 0 && f.batch_size == 256 && f.lr == 0.2f && f.epochs == 10);
+    assert_true(f.steps == -1 && f.shuffle && !f.seed && !f.live && !f.load && !f.checkpoint);
+    assert_string_equal(f.out, "plots");
+    f = begin(ALL, "--backend cpu --devices 64 --threads 3 --threads-per-device 1 --batch-size 7 "
+                   "--lr 0.25 --epochs 1000000 --seed 18446744073709551615 "
+                   "--train-size 2147483647 --test-size 1 --steps 0 --no-shuffle "
+                   "--live --allreduce ring --bn sync --staleness inf");
+    assert_true(f.backend == BACKEND_CPU && f.devices == 64 && f.threads == 3 && f.lr == 0.25f);
+    assert_true(f.threads_per_device == 1 && f.batch_size == 7 && f.epochs == 1000000);
+    assert_true(f.seed == UINT64_MAX && f.steps == 0);
+    assert_true(f.train_size == INT_MAX && f.test_size == 1 && !f.shuffle && !f.quick);
+    assert_true(f.live && staleness == INT_MAX && num_threads() == 3);
+    assert_string_equal(f.allreduce, "ring");
+    assert_string_equal(bn, "sync");
+    f = begin(ALL,
+              "--backend cpu --data a --load b --save c --log-loss d --csv e --out f --resume g");
+    const char *const texts[] = {f.data, f.load, f.save, f.log_loss, f.csv, f.out, f.resume};
+    for (int i = 0; i < 7; i++) assert_string_equal(texts[i], ((char[]){(char)('a' + i), '\0'}));
+    assert_string_equal(f.checkpoint, "g"); // it is written, too
+    f = begin(ALL, "--backend cpu --resume a --checkpoint b");
+    assert_string_equal(f.checkpoint, "b");
 }
+
+TEST(what_is_given_wins_over_quick) {
+    if (SANITIZED) skip("sanitizers");
+    for (int first = 0; first < 2; first++) {
+        Flags f = begin(ALL, first ? "--backend cpu --quick --epochs 2"
+                                   : "--backend cpu --epochs 2 --quick");
+        assert_true(f.quick && f.batch_size == 64 && f.epochs == 2);
+    }
+}
+
+int main(void) { return run_all("flags", NULL, devices_end); }

@@ -1,9 +1,12 @@
-// test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process,
-// PyTorch's figures, the hierarchical sum, and what fusion does with gradients. To be run from the
-// repository root.
+// test_many_machines.c: chapter 8's parts, on real ranks: trainings with the bits of one process
+// (which has PyTorch's figures: test_ddp_reference.c), the hierarchical sum, and what fusion does
+// with gradients. To be run from the repository root.
 #include "chapters/08_many_machines/ranks.h"
 #include "chapters/08_many_machines/step.h"
-#include "ddp_reference.h"
+#include "chapters/03_split_batch/split_batch.h"
+#include "chapters/06_data_parallel_and_ddp/networks.h"
+#include "cases.h"
+#include "formula.h"
 #include "start_ranks.h"
 
 // ---- rows for each device ----------------------------------------------------------------------
@@ -118,31 +121,6 @@ static void compare_bits(const Plan *plan) {
     free_kept();
 }
 
-// ---- PyTorch's figures, one rank for each of its own -------------------------------------------
-
-static void has_the_figures(const NetworkKind *kind, RankNetOptions options) {
-    Training t = {
-        .kind = kind, .k = size, .first = rank, .count = 1, .net = network_at_start(kind)};
-    t.devices[rank] = dist_device();
-    t.rank_net = rank_net_new(t.net, options);
-    check_training(&t);
-    rank_net_free(t.rank_net);
-    module_free(t.net);
-}
-
-static void pytorch_has_the_same(void) {
-    reference = safetensors_open("tests/reference/ddp.safetensors");
-    for (int e = 0; e < NUM_EXCHANGES; e++) {
-        RankNetOptions o = {.exchange = (ExchangeKind)e,
-                            .ddp = {.bucket_bytes = 64 << 10},
-                            .fusion = {.threshold = 64 << 10, .cycle = 1e-3}};
-        dist_choose_all_reduce(e == EXCHANGE_BUCKETS ? "ring" : "sharded");
-        has_the_figures(&networks[0], o);
-        if (e == EXCHANGE_BUCKETS && size == 2) has_the_figures(&networks[1], o);
-    }
-    safetensors_close(&reference);
-}
-
 // ---- the hierarchical sum ----------------------------------------------------------------------
 
 static void check_hierarchical_sum(int n) {
@@ -168,7 +146,7 @@ static void hierarchical_is_right(void) {
     static const int sizes[] = {0, 1, 2, 3, 5, 7, 1001, 4099};
     dist_pretend_hosts(2);
     if (size > 1 && size % 2 == 1) {
-        CHECK(hierarchical_mistake(), "hosts of two ranks and of one are refused");
+        CHECK(!dist_hosts_are_equal(), "there are hosts of two ranks, and of one");
         return;
     }
     for (int a = 0; a < NUM_ALLREDUCES; a++) {
@@ -259,7 +237,6 @@ static int everything(void) {
     for (size_t p = 0; p < COUNT(lenet_plans); p++) compare_bits(&lenet_plans[p]);
     if (size == 3 && !SANITIZED)
         compare_bits(&(Plan){"sharded", EXCHANGE_BUCKETS, 0, 4, &networks[1]});
-    if ((size == 2 || size == 3) && !SANITIZED) pytorch_has_the_same();
     if (size <= 3) fusion_is_right();
     hierarchical_is_right();
     dist_destroy_process_group();
@@ -267,13 +244,12 @@ static int everything(void) {
     return 0;
 }
 
-CASE(test_ranks) {
+TEST(test_ranks) {
     for (int ranks = 1; ranks <= 4; ranks++) passes("everything", ranks);
 }
 
 int main(int argc, char *argv[]) {
     self = argv[0];
     if (argc == 3 && strcmp(argv[1], "--case") == 0) return everything();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all("many_machines", NULL, NULL);
 }

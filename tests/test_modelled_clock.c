@@ -82,7 +82,6 @@ TEST(kernels_take_what_the_roofline_says) {
     takes(2e-6 + gemm); // the host waited in between
     fill_on(0, N, 10);
     takes(2e-6 + 10 * fill); // the other launches are hidden
-    assert_true(fabs(modelled_busy(x[0]->device) - (11 * fill + gemm)) <= 1e-12);
 }
 
 // A slower device: its kernels take so many times as long, its copies do not.

@@ -1,14 +1,12 @@
 // test_predict.c: what a program says on a terminal, to the last character: what a reader expects
 // (predict.h) is asked there, and nowhere else; tables.
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/statistics.h"
 #include "common/program/predict.h"
 #include "common/program/table.h"
 #include "common/tensor/tensor.h"
 #include "cases.h"
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 static bool is_terminal[2] = {true, true}; // the input, the output
 
@@ -117,28 +115,20 @@ TEST(figures_are_compared) {
 }
 
 // In the chapter's folder, after what is there; and nowhere, if that folder is not here.
-TEST(predictions_are_kept) {
-    char folder[] = P_tmpdir "/predictions.XXXXXX", text[400] = "";
-    assert_true(mkdtemp(folder) && chdir(folder) == 0);
+TEST_IN_A_FOLDER(predictions_are_kept) {
+#define HALF "You said 3 ms, and it is 2: your figure is 1.5 times that."
     said = (Prediction){.given = true, .value = 3, .question = "How long?"};
     result = 2;
     set_program_name("build/08_many");
-    assert_prints(compare, "", "You said 3 ms, and it is 2: your figure is 1.5 times that.\n");
-    assert_int_equal(mkdir("chapters", 0755), 0);
-    assert_int_equal(mkdir("chapters/08_many", 0755), 0);
-    for (int time = 0; time < 2; time++, result = 3)
-        assert_prints(compare, "",
-                      time ? "You said 3 ms: right, it is 3.\n"
-                           : "You said 3 ms, and it is 2: your figure is 1.5 times that.\n");
-    FILE *file = fopen("chapters/08_many/predictions.md", "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    assert_string_equal(
-        text, "- How long?\n  **You said 3 ms, and it is 2: your figure is 1.5 times that.**\n"
-              "- How long?\n  **You said 3 ms: right, it is 3.**\n");
-    assert_true(unlink("chapters/08_many/predictions.md") == 0 && rmdir("chapters/08_many") == 0 &&
-                rmdir("chapters") == 0 && chdir("/") == 0 && rmdir(folder) == 0);
+    assert_prints(compare, "", HALF "\n");
+    make_directory("chapters/08_many");
+    assert_entries(2);
+    assert_prints(compare, "", HALF "\n");
+    result = 3;
+    assert_prints(compare, "", "You said 3 ms: right, it is 3.\n");
+    assert_holds("chapters/08_many/predictions.md",
+                 "- How long?\n  **" HALF "**\n"
+                 "- How long?\n  **You said 3 ms: right, it is 3.**\n");
 }
 
 TEST(measured_values_are_summarised) {

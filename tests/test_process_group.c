@@ -6,6 +6,7 @@
 #include "common/tensor/autograd.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/08_many_machines/step.h"
+#include "cases.h"
 #include "start_ranks.h"
 
 // ---- in a rank -----------------------------------------------------------------------------------
@@ -25,19 +26,18 @@ static void expect_chapter_2(const char *algorithm, int n) {
     for (int d = 0; d < size; d++) tensor_free(data[d]);
 }
 
-// Bits of one process, and bytes by the formula. MPI's own has no order.
+// Bits of one process, and bytes by the formula.
 static void sums_have_the_bits_of_one_process(void) {
-    for (int a = 0; a <= NUM_ALLREDUCES; a++)
+    for (int a = 0; a < NUM_ALLREDUCES; a++)
         for (size_t s = 0; s < COUNT(sizes); s++) {
             int n = sizes[s];
-            bool ours = a < NUM_ALLREDUCES;
-            const char *name = ours ? allreduces[a].name : "mpi";
-            ours ? expect_chapter_2(name, n) : expect_sum(n, true, 0, 1);
-            fill_mine(n, !ours);
+            const char *name = allreduces[a].name;
+            expect_chapter_2(name, n);
+            fill_mine(n, false);
             dist_choose_all_reduce(name);
             dist_reset_traffic();
             dist_all_reduce(NULL, mine);
-            size_t formula = ours ? allreduce_bytes(&allreduces[a], (size_t)n, size, rank).sent : 0;
+            size_t formula = allreduce_bytes(&allreduces[a], (size_t)n, size, rank).sent;
             CHECK(dist_traffic().bytes == formula, "bytes by the formula");
             CHECK(dist_num_hosts() > 1 || dist_traffic().bytes_to_hosts == 0, "there is one host");
             mine_must_be(name, n, 0, false);
@@ -183,13 +183,13 @@ static int run_named(const char *name) {
 
 // ---- the tests -----------------------------------------------------------------------------------
 
-CASE(test_what_ranks_compute) {
+TEST(test_what_ranks_compute) {
     for (int ranks = 1; ranks <= 5; ranks++) passes("all", ranks);
     passes("slow", 3);
 }
 
 // Each ends the job in time, with these words, the first of them so many times (0: or more).
-CASE(test_what_goes_wrong) {
+TEST(test_what_goes_wrong) {
     static const struct {
         const char *name;
         int ranks;
@@ -214,7 +214,7 @@ CASE(test_what_goes_wrong) {
 
 // A program that was started by hand is rank 0 of 1, and so is one in a shell that srun started;
 // what a launcher started alone is refused with one error; ranks of srun leave that to rank 0.
-CASE(test_wrong_launch) {
+TEST(test_wrong_launch) {
     static const struct {
         const char *variables;
         int status;
@@ -251,10 +251,5 @@ CASE(test_wrong_launch) {
 int main(int argc, char *argv[]) {
     self = argv[0];
     if (argc == 3 && strcmp(argv[1], "--case") == 0) return run_named(argv[2]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_ranks_compute),
-        cmocka_unit_test(test_what_goes_wrong),
-        cmocka_unit_test(test_wrong_launch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all("process_group", NULL, NULL);
 }

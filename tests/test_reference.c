@@ -9,12 +9,10 @@
 // reference tensor). The second term is there for elements that happen to be near zero, and it
 // carries the length of the sums: a sum of K products of normal numbers has an rms of sqrt(K), and
 // its rounding error grows the same way. The comparison is written so that a NaN fails it.
-#include "cases.h"
-
 #include "common/data/fashion_mnist.h"
-#include "common/data/safetensors.h"
 #include "common/tensor/functional.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
+#include "figures.h"
 
 #define FOLDER "tests/reference/"
 
@@ -25,7 +23,7 @@
 #define WINOGRAD 5e-5 // the same by Winograd's method: kernels/cpu/fast/convolution.h
 #define TRAINED  1e-4 // a loss after up to 100 updates
 
-static SafetensorsFile ops, start, losses;
+static SafetensorsFile ops, start; // and `reference`: losses
 static Device *devices[2];
 static int num_devices;
 static Dataset *images;
@@ -52,22 +50,14 @@ static double rms(const SafetensorsEntry *expected) {
     return sqrt(squares / (double)(expected->count ? expected->count : 1));
 }
 
-// `scale` is the size that a near-zero element is measured by.
-static void check_value(const char *what, size_t i, double ours, double expected, double tolerance,
-                        double scale) {
-    double allowed = tolerance * fmax(fabs(expected), scale);
-    if (!(fabs(ours - expected) <= allowed))
-        fail_msg("%s[%zu] is %.9g, PyTorch has %.9g (allowed difference %.1e)", what, i, ours,
-                 expected, allowed);
-}
-
 static void check_tensor(const Tensor *t, const SafetensorsEntry *expected, double tolerance) {
     assert_int_equal(t->ndim, needed(expected)->ndim);
     assert_memory_equal(t->shape, expected->shape, sizeof(int) * (size_t)t->ndim);
     double scale = rms(expected);
     float *ours = values_of(t);
     for (size_t i = 0; i < expected->count; i++)
-        check_value(expected->name, i, ours[i], expected->values[i], tolerance, scale);
+        check(expected->name, i, ours[i], expected->values[i],
+              tolerance * fmax(fabs(expected->values[i]), scale));
 }
 
 static Tensor *tensor_from(Device *device, const SafetensorsEntry *entry) {
@@ -157,8 +147,7 @@ static bool find_case(const char *operation, int number, char name[32]) {
 }
 
 // All cases of an operation, on all devices, with both kinds of inputs.
-static void test_operations(void **state) {
-    (void)state;
+TEST(test_operations) {
     char name[32];
     assert_true(num_operations > 0 && num_operations <= COUNT(operations));
     for (size_t i = 0; i < num_operations; i++)
@@ -169,8 +158,7 @@ static void test_operations(void **state) {
         }
 }
 
-static void test_sgd(void **state) {
-    (void)state;
+TEST(test_sgd) {
     char name[32];
     for (int run = 0, number = 0; run < num_devices; run++, number = 0) {
         for (; find_case("sgd", number, name); number++) {
@@ -196,24 +184,6 @@ static void params_at_start(Device *device, Tensor *params[LENET_PARAMS]) {
     }
 }
 
-// One gradient: its norm, and all of it or (the large ones) 200 elements.
-static void check_step_grad(const Tensor *param) {
-    char *name = xprintf("step.d%s", param->name);
-    const SafetensorsEntry *whole = find(&losses, name, ""), *index = find(&losses, name, ".index");
-    const SafetensorsEntry *some = whole ? whole : needed(find(&losses, name, ".value"));
-    float *grad = values_of(param->grad);
-    double squares = 0;
-    for (size_t i = 0; i < numel(param); i++) squares += (double)grad[i] * grad[i];
-    check_value(name, 0, sqrt(squares), needed(find(&losses, name, ".norm"))->values[0], SUMMED, 0);
-    assert_true(some->count > 0 && (index || some->count == numel(param)));
-    for (size_t i = 0; i < some->count; i++) {
-        size_t place = index ? (size_t)index->values[i] : i;
-        assert_true(place < numel(param));
-        check_value(name, place, grad[place], some->values[i], SUMMED, rms(some));
-    }
-    free(name);
-}
-
 typedef Tensor *Lenet(Tensor *X, Tensor *const params[]);
 
 static void check_lenet_step(Lenet *net, Device *device) {
@@ -226,13 +196,16 @@ static void check_lenet_step(Lenet *net, Device *device) {
     begin_step(device);
     Tensor *loss = sum(cross_entropy(net(X, params), y));
     backward(loss);
-    check_tensor(loss, find(&losses, "step.loss", ""), SUMMED);
-    for (int i = 0; i < LENET_PARAMS; i++) check_step_grad(params[i]);
+    check_tensor(loss, part("step.loss"), SUMMED);
+    for (int i = 0; i < LENET_PARAMS; i++) {
+        double norm = part("step.d%s.norm", params[i]->name)->values[0];
+        double rms = norm / sqrt((double)numel(params[i]));
+        check_gradient("step.d", params[i]->grad, params[i]->name, 1, SUMMED, SUMMED * rms);
+    }
     data_iter_free(iter);
 }
 
-static void test_lenet_step(void **state) {
-    (void)state;
+TEST(test_lenet_step) {
     for (int d = 0; d < num_devices; d++) {
         check_lenet_step(lenet_by_the_book, devices[d]);
         check_lenet_step(lenet, devices[d]);
@@ -240,10 +213,9 @@ static void test_lenet_step(void **state) {
 }
 
 // The same start and the same minibatches must give PyTorch's losses, all along the way.
-static void test_lenet_losses(void **state) {
-    (void)state;
-    const SafetensorsEntry *expected = needed(find(&losses, "losses", ""));
-    float lr = needed(find(&losses, "lr", ""))->values[0];
+TEST_UNLESS_SIMULATED(test_lenet_losses) {
+    const SafetensorsEntry *expected = part("losses");
+    float lr = part("lr")->values[0];
     int batches = (int)expected->count, batch_size = 256;
     for (int d = 0; d < num_devices; d++) {
         Tensor *X, *y, *loss, *device_params[1][LENET_PARAMS];
@@ -254,7 +226,7 @@ static void test_lenet_losses(void **state) {
             assert_true(data_iter_next(iter, &X, &y));
             train_batch(X, y, device_params, &devices[d], 1, lr, &loss);
             double ours = item(loss) / batch_size, theirs = expected->values[i];
-            check_value("mean loss of minibatch", (size_t)i, ours, theirs, TRAINED, 0);
+            check("mean loss of minibatch", (size_t)i, ours, theirs, TRAINED * theirs);
         }
         data_iter_free(iter);
     }
@@ -266,7 +238,7 @@ static int setup(void **state) {
     (void)state;
     ops = safetensors_open(FOLDER "ops.safetensors");
     start = safetensors_open(FOLDER "lenet.safetensors");
-    losses = safetensors_open(FOLDER "lenet_losses.safetensors");
+    reference = safetensors_open(FOLDER "lenet_losses.safetensors");
     images = fashion_mnist_open(NULL, true, SIMULATED && num_gpus() > 0 ? 32 : 100 * 256);
     devices[num_devices++] = try_gpu(0);
     if (cpu_device(0) != devices[0]) devices[num_devices++] = cpu_device(0);
@@ -274,24 +246,10 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    (void)state;
-    free_kept();
     dataset_free(images);
     safetensors_close(&ops);
     safetensors_close(&start);
-    safetensors_close(&losses);
-    devices_close();
-    return 0;
+    return close_reference(state);
 }
 
-int main(int argc, char *argv[]) {
-    (void)argc;
-    set_program_name(argv[0]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_sgd),
-        cmocka_unit_test(test_lenet_step),
-        UNLESS_SIMULATED(test_lenet_losses),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return run_all("reference", setup, teardown); }

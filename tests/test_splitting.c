@@ -36,16 +36,29 @@ static Spread *spread_on(const Start *s, const Strategy *strategy, int k, int m)
     return spread_open(s->network, s->params, strategy, devices, k, m);
 }
 
-// spread_grad() or spread_param() of all parameters, one behind the other.
-static float *all_of(Spread *s, const Start *start,
-                     float *part(const Spread *, int, const Tensor *)) {
+// The gradients of all parameters, one behind the other.
+static float *all_grads(const Spread *s, const Start *start) {
     float *all = xcalloc((size_t)network_params(start->network), sizeof *all), *at = all;
     for (int p = 0; p < num_params(start->network); at += numel(start->params[p++])) {
-        float *values = part(s, p, start->params[p]);
+        float *values = spread_grad(s, p, start->params[p]);
         memcpy(at, values, tensor_bytes(start->params[p]));
         free(values);
     }
     keep_both(all, NULL);
+    return all;
+}
+
+// The parameters, put together as their gradients are.
+static float *all_params(const Spread *s, const Start *start) {
+    Tensor *grads[MAX_COMPUTING][MAX_PARAMS];
+    for (int i = 0; i < s->k; i++)
+        for (int p = 0; p < num_params(s->network); p++) {
+            grads[i][p] = s->params[i][p]->grad;
+            s->params[i][p]->grad = s->params[i][p];
+        }
+    float *all = all_grads(s, start);
+    for (int i = 0; i < s->k; i++)
+        for (int p = 0; p < num_params(s->network); p++) s->params[i][p]->grad = grads[i][p];
     return all;
 }
 
@@ -120,7 +133,7 @@ static void check_first_step(int images, double scale, uint64_t seed) {
         i < 3 ? gradients_of_chapter_4(s, &start) : s->strategy->gradients(s, start.X, start.y);
         char *what = xprintf("%s, k = %d", i < 3 ? "lenet()" : s->strategy->name, k);
         // (PyTorch's largest error is 6e-6.)
-        check_close(&start, all_of(s, &start, spread_grad), expected, 2e-5, what);
+        check_close(&start, all_grads(s, &start), expected, 2e-5, what);
         spread_close(s);
         free(what);
     }
@@ -191,9 +204,9 @@ static Ran run(const Start *start, const Strategy *strategy, int k, int m) {
         for (int i = 0; i < count; i++) assert_true(*spans[i].label);
         free(spans);
         r.losses[step] = spread_loss(s);
-        if (step == 0) r.grads = all_of(s, start, spread_grad);
+        if (step == 0) r.grads = all_grads(s, start);
         spread_update(s, LR, start->n);
-        if (step == 0) r.params = all_of(s, start, spread_param);
+        if (step == 0) r.params = all_params(s, start);
     }
     spread_close(s);
     return r;
@@ -461,9 +474,4 @@ TEST(idle_share_is_the_bubble) {
     assert_true(fabs(equal_bubble(1, 5)) < 1e-12);
 }
 
-int main(void) {
-    int failed = run_all("splitting", NULL, NULL);
-    free_kept();
-    devices_close();
-    return failed;
-}
+int main(void) { return run_all("splitting", NULL, close_kept); }

@@ -1,64 +1,30 @@
 // test_zero_resume.c: chapter 9's checkpoints, a file for each device: what goes on from them, in
 // each stage and on other numbers of devices, and files that must be refused.
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/03_split_batch/split_batch.h"
 #include "chapters/09_what_each_device_keeps/behind/behind.h"
 #include "common/data/checkpoints.h"
 #include "common/device/queue_observer.h"
-#include "cases.h"
-#include "formula.h"
+#include "zero_run.h"
+
+DEATHS_FIRST
+
+#define IN_FOLDER(test, kind)                                                                      \
+    { kind ": " #test, test, enter_test_folder, leave_test_folder, (void *)kind }
+#define IN_FOLDERS(test) IN_FOLDER(test, "cpu"), IN_FOLDER(test, "cuda")
+#ifdef CUDASIM // there they take minutes
+#define SLOW_IN_FOLDERS(test) IN_FOLDER(test, "cpu")
+#else
+#define SLOW_IN_FOLDERS IN_FOLDERS
+#endif
 
 enum { MOST = 8, ROWS = 10, STEPS = 2 }; // before the checkpoint, and after it
 static const int ks[] = {1, 2, 3, 4}, new_ks[] = {1, 2, 3, 4, 8};
-static const float lr = 1e-3f;
 static const char settings[] = "a test";
-
-static Module *narrow_resnet(void) {
-    return Sequential(Conv2d(1, 8, .kernel_size = 3, .padding = 1), BatchNorm2d(8), ReLU(),
-                      Residual(8, 8), Residual(8, 16, .use_1x1conv = true, .strides = 2),
-                      AdaptiveAvgPool2d(1, 1), Flatten(), Linear(16, 10));
-}
 
 // ---- a training, from the start or from files ----------------------------------------------------
 
-typedef struct Run {
-    int k;
-    Device *devices[MOST];
-    Module *net;
-    Zero *z;
-} Run;
-
-static Run begin(void **state, Stage stage, int k) {
-    if (!state) devices_init(BACKEND_CPU, 1); // (or a line could say that there is no GPU)
-    Run r = {.k = k, .net = narrow_resnet()};
-    if (state)
-        devices_under_test(state, k, r.devices);
-    else
-        open_devices(r.devices, k);
-    fill_network(r.net);
-    r.z = zero_new(r.net, r.devices, k, stage, (AdamOptions){0});
-    return r;
-}
-
-static void end(Run *r) {
-    zero_free(r->z);
-    module_free(r->net);
-    devices_close();
-}
-
 static void train(Run *r, int first) {
-    Tensor *X, *y, *Xs[MOST], *ys[MOST], *losses[MOST];
-    formula_batch(2 * STEPS * ROWS, &X, &y);
-    for (int step = first; step < first + STEPS; step++) {
-        Tensor X_step = rows_of(X, (Range){step * ROWS, ROWS});
-        Tensor y_step = rows_of(y, (Range){step * ROWS, ROWS});
-        for (int i = 0; i < r->k; i++) begin_step(r->devices[i]);
-        split_batch(&X_step, &y_step, r->devices, r->k, Xs, ys);
-        zero_step(r->z, Xs, ys, lr, ROWS, losses);
-    }
+    for (int step = first; step < first + STEPS; step++) take_step(r, step * ROWS, ROWS);
     synchronize_all();
-    tensor_free(X);
-    tensor_free(y);
 }
 
 // Parameters, then the running statistics of device i.
@@ -88,14 +54,14 @@ static void assert_values(const Run *r, int i, const float *expected) {
 // On k devices a training of the stage stops, and one of another stage goes on. It has the bits of
 // a training that never stopped.
 static void resume_on_as_many(void **state, Stage stage, Stage new_stage, int k) {
-    Run r = begin(state, stage, k);
+    Run r = begin(state, narrow_resnet, stage, k);
     const float *expected[MOST];
     train(&r, 0);
     zero_save(r.z, settings, "ck");
     train(&r, STEPS);
     for (int i = 0; i < k; i++) expected[i] = values_on(&r, i);
     end(&r);
-    r = begin(state, new_stage, k);
+    r = begin(state, narrow_resnet, new_stage, k);
     r.z->recompute = true;
     assert_int_equal(zero_load(r.z, settings, "ck"), STEPS);
     train(&r, STEPS);
@@ -109,7 +75,7 @@ static void resume_on_as_many(void **state, Stage stage, Stage new_stage, int k)
     assert_entries(0);
 }
 
-static void test_as_many_devices(void **state) {
+TEST_AS(test_as_many_devices, SLOW_IN_FOLDERS(test_as_many_devices)) {
     for (size_t j = SANITIZED ? COUNT(ks) - 1 : 0; j < COUNT(ks); j++)
         for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
             resume_on_as_many(state, stage, stage, ks[j]);
@@ -121,14 +87,14 @@ static void test_as_many_devices(void **state) {
 // On new_k devices, the order of additions is another one. But all stages have the same bits, and
 // they begin with the parameters and with device 0's statistics that were saved.
 static void resume_on_others(void **state, int k, int new_k) {
-    Run r = begin(state, ZERO_3, k);
+    Run r = begin(state, narrow_resnet, ZERO_3, k);
     const float *ddp[MOST] = {NULL};
     train(&r, 0);
     zero_save(r.z, settings, "ck");
     const float *saved = values_on(&r, 0);
     end(&r);
     for (Stage stage = STAGE_DDP; stage < NUM_STAGES; stage++) {
-        r = begin(state, stage, new_k);
+        r = begin(state, narrow_resnet, stage, new_k);
         zero_load(r.z, settings, "ck");
         for (int i = 0; i < new_k; i++)
             if (i == 0 || new_k != k) assert_values(&r, i, saved);
@@ -141,7 +107,7 @@ static void resume_on_others(void **state, int k, int new_k) {
     }
 }
 
-static void test_other_numbers(void **state) {
+TEST_AS(test_other_numbers, SLOW_IN_FOLDERS(test_other_numbers)) {
     for (size_t j = SANITIZED ? COUNT(ks) - 1 : 0; j < COUNT(ks); j++)
         for (size_t n = 0; n < COUNT(new_ks); n++) {
             resume_on_others(state, ks[j], new_ks[n]);
@@ -151,18 +117,18 @@ static void test_other_numbers(void **state) {
 
 // From 4 devices to 3 and back, without a step there: nothing is lost, moments included. (Each of
 // the 4 has device 0's statistics then, which training does not read.)
-static void test_there_and_back(void **state) {
-    Run r = begin(state, ZERO_3, 4);
+TEST_AS(test_there_and_back, IN_FOLDERS(test_there_and_back)) {
+    Run r = begin(state, narrow_resnet, ZERO_3, 4);
     train(&r, 0);
     zero_save(r.z, settings, "four");
     train(&r, STEPS);
     const float *expected = values_on(&r, 0);
     end(&r);
-    r = begin(state, ZERO_1, 3);
+    r = begin(state, narrow_resnet, ZERO_1, 3);
     zero_load(r.z, settings, "four");
     zero_save(r.z, settings, "three");
     end(&r);
-    r = begin(state, ZERO_2, 4);
+    r = begin(state, narrow_resnet, ZERO_2, 4);
     zero_load(r.z, settings, "three");
     train(&r, STEPS);
     assert_values(&r, 0, expected);
@@ -171,8 +137,8 @@ static void test_there_and_back(void **state) {
 }
 
 // A file is whole, and has these names.
-static void test_names(void **state) {
-    Run r = begin(state, ZERO_3, 2);
+TEST_AS(test_names, IN_FOLDERS(test_names)) {
+    Run r = begin(state, narrow_resnet, ZERO_3, 2);
     train(&r, 0);
     zero_save(r.z, settings, "ck");
     SafetensorsFile file = safetensors_open("ck-1.safetensors");
@@ -195,39 +161,31 @@ static void test_names(void **state) {
 // ---- files that are refused ----------------------------------------------------------------------
 
 static void copy_file(const char *from, const char *to) {
-    static char bytes[1 << 20];
-    FILE *file = fopen(from, "rb");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    assert_true(size > 0 && size < sizeof bytes);
-    fclose(file);
+    size_t size;
+    char *bytes = read_bytes_of(from, &size);
     write_bytes(to, bytes, size);
+    free(bytes);
 }
 
-static void change_file(const char *path, long at, bool cut) {
-    FILE *file = fopen(path, "r+b");
-    assert_non_null(file);
-    if (cut)
-        assert_int_equal(ftruncate(fileno(file), at), 0);
-    else {
-        fseek(file, at, SEEK_END);
-        int byte = fgetc(file);
-        fseek(file, at, SEEK_END);
-        fputc(byte ^ 1, file);
-    }
-    fclose(file);
+// One byte is another, so far from the end; or the file is cut off after so many.
+static void change_file(const char *path, size_t at, bool cut) {
+    size_t size;
+    char *bytes = read_bytes_of(path, &size);
+    if (!cut) bytes[size - at] ^= 1;
+    write_bytes(path, bytes, cut ? at : size);
+    free(bytes);
 }
 
 // The child's files. ck: of 3 devices after two steps; later: after four; other: of another start.
 static void make_files(void) {
     if (make_test_folder(NULL) != 0 || chdir(test_folder) != 0) _exit(9);
-    Run r = begin(NULL, ZERO_3, 3);
+    Run r = begin(NULL, narrow_resnet, ZERO_3, 3);
     train(&r, 0);
     zero_save(r.z, settings, "ck");
     train(&r, STEPS);
     zero_save(r.z, settings, "later");
     end(&r);
-    r = begin(NULL, ZERO_3, 3);
+    r = begin(NULL, narrow_resnet, ZERO_3, 3);
     train(&r, STEPS);
     zero_save(r.z, settings, "other");
     end(&r);
@@ -247,14 +205,12 @@ static void clean(void) {
 
 // Goes on from ck, which was made bad. No number may be copied to a device before that is seen.
 static void resume_bad(Stage stage, int k, const char *now) {
-    Run r = begin(NULL, stage, k);
+    Run r = begin(NULL, narrow_resnet, stage, k);
     synchronize_all();
     queue_observe(&no_copies);
     atexit(clean);
     zero_load(r.z, now, "ck");
 }
-
-static Module *other_network(void) { return Sequential(Flatten(), Linear(28 * 28, 10)); }
 
 DIES("ck-1.safetensors: cannot read", make_files(); remove("ck-1.safetensors");
      resume_bad(ZERO_3, 4, settings))
@@ -265,9 +221,9 @@ DIES("ck-2.safetensors: ", make_files(); change_file("ck-2.safetensors", 5000, t
 DIES("ck-2.safetensors: ", make_files(); change_file("ck-2.safetensors", 5, true);
      resume_bad(ZERO_1, 3, settings))
 DIES("ck-1.safetensors: its numbers are not those that were written", make_files();
-     change_file("ck-1.safetensors", -1, false); resume_bad(STAGE_DDP, 1, settings))
+     change_file("ck-1.safetensors", 1, false); resume_bad(STAGE_DDP, 1, settings))
 DIES("ck-1.safetensors: its numbers are not those that were written", make_files();
-     change_file("ck-1.safetensors", -4000, false); resume_bad(ZERO_2, 8, settings))
+     change_file("ck-1.safetensors", 4000, false); resume_bad(ZERO_2, 8, settings))
 DIES("ck-2.safetensors: is of another checkpoint than ck-0.safetensors: its step", make_files();
      copy_file("later-2.safetensors", "ck-2.safetensors"); resume_bad(ZERO_3, 3, settings))
 DIES("ck-1.safetensors: is of another checkpoint than ck-0.safetensors: its checksums",
@@ -277,14 +233,15 @@ DIES("ck-2.safetensors: is the part of device 1", make_files();
      copy_file("ck-1.safetensors", "ck-2.safetensors"); resume_bad(ZERO_3, 3, settings))
 DIES("ck-0.safetensors: was written with a test; now: another", make_files();
      resume_bad(ZERO_3, 3, "another"))
-DIES("ck-0.safetensors: is no part of a checkpoint", make_files(); Run r = begin(NULL, ZERO_1, 1);
+DIES("ck-0.safetensors: is no part of a checkpoint", make_files();
+     Run r = begin(NULL, narrow_resnet, ZERO_1, 1);
      save_parameters(r.net, r.devices[0], "ck-0.safetensors"); end(&r);
      resume_bad(ZERO_3, 3, settings))
 DIES("ck-0.safetensors: is of another network", {
     Device *device;
     make_files();
     devices_init(BACKEND_CPU, 1);
-    Module *net = other_network();
+    Module *net = Sequential(Flatten(), Linear(28 * 28, 10));
     initialize(net, 0);
     open_devices(&device, 1);
     Zero *z = zero_new(net, &device, 1, ZERO_3, (AdamOptions){0});
@@ -294,23 +251,4 @@ DIES("ck-0.safetensors: is of another network", {
     zero_load(z, settings, "ck");
 })
 
-int main(int argc, char *argv[]) {
-    (void)argc;
-    set_program_name(argv[0]);
-#define IN_FOLDER(test, kind)                                                                      \
-    { kind ": " #test, test, enter_test_folder, leave_test_folder, (void *)kind }
-#define IN_FOLDERS(test) IN_FOLDER(test, "cpu"), IN_FOLDER(test, "cuda")
-    const struct CMUnitTest tests[] = {
-        UNLESS_SIMULATED(expect_deaths),         IN_FOLDER(test_as_many_devices, "cpu"),
-        IN_FOLDER(test_other_numbers, "cpu"),
-#ifndef CUDASIM // there these two take minutes
-        IN_FOLDER(test_as_many_devices, "cuda"), IN_FOLDER(test_other_numbers, "cuda"),
-#endif
-        IN_FOLDERS(test_there_and_back),         IN_FOLDERS(test_names),
-    };
-    choose_allreduce("sharded");
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free_kept();
-    devices_close();
-    return failed;
-}
+int main(void) { return run_all("zero_resume", NULL, close_kept); }

@@ -15,7 +15,7 @@ longest_first = $(foreach one,$1,$(filter $(one),$2)) $(filter-out $1,$2)
 LONG_TESTS  := $(addprefix tests/,chapter_08_faults_test.sh quick_test.sh judge_test.sh exercises_test.sh \
                instruction_sets_test.sh grade_test.sh deceivers_test.sh grade_machine_test.sh chapter_05_resume_test.sh \
                interrupt_test.sh hosts_test.sh build_test.sh changes_test.sh cli_test.sh lab_kit_test.sh book_test.sh \
-               chapter_01_flags_test.sh questions_test.sh pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh inline_test.sh \
+               questions_test.sh pytorch_test.sh defaults_test.sh readme_test.sh figures_test.sh inline_test.sh \
                wasm_test.sh)
 SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test_process_group tests/chapter_07_test.sh \
                $(BUILD)/tests/test_many_machines tests/chapter_06_test.sh tests/chapter_05_test.sh,$(TESTS) \
@@ -23,8 +23,9 @@ SHORT_TESTS := $(call longest_first,tests/chapter_08_test.sh $(BUILD)/tests/test
 
 .PHONY: test test-all long-tests test-programs sanitized-programs can-test announce-test announce-test-all syntax lint
 
+# (numbers_test.sh grades a class, with one exercise beside the numbers.)
 test: announce-test can-test
-	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS) $(BUILD)/tests/bench/truth'
+	+@$(MAKE_PARALLEL) wanted WANTED='$(CHAPTERS) $(TESTS) $(BUILD)/tests/bench/truth $(JUDGE) $(filter %/06-3/expected.tsv,$(GRADED))'
 	@sh tests/run.sh $(BUILD) $(SHORT_TESTS)
 # Some look at what chapters print with their default flags: the book's runs.
 long-tests: can-test
@@ -53,13 +54,14 @@ sanitized-programs: $(CHAPTERS) $(SOLVED_EXERCISES) $(TESTS) $(SIM_TESTS)
 syntax: $(SOURCES:%=$(BUILD)/obj/%.o) $(GENERATED:%=%.o) $(JUDGE_SOURCES:%=$(BUILD)/obj/%.o) \
         $(foreach isa,$(ISAS),$(CPU_SOURCES:kernels/cpu/%=$(BUILD)/obj/kernels/cpu-$(isa)/%.o)) \
         $(call objects,plots/book/record.c $(wildcard chapters/*/main.c tests/*.c tests/bench/*.c) \
-        $(call sources,$(BUILT_EXERCISES)))
+        $(call sources,$(BUILT_EXERCISES) $(RUN_QUESTIONS)))
 	@:
 
 # Style. (Of one version, as versions differ. Of shellcheck's warnings, those left out are of words that are to be split
-# and of variables that another file has.)
+# and of variables that another file has.) And how large the house may be.
 lint:
 	@for tool in git clang-format-14 shellcheck; do command -v $$tool >/dev/null || { \
 	    echo "make: error: no $$tool" >&2; echo 'hint: make setup lint' >&2; exit 1; }; done
 	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' | xargs clang-format-14 --dry-run -Werror
+	@git ls-files | grep -vE '\.(png|safetensors|gz)$$' | xargs wc -l | awk -f tests/budget.awk tests/budget -
 	@git ls-files '*.sh' .ci/run | xargs shellcheck -s sh -S warning -e SC1007,SC1091,SC2034,SC2046,SC2154

@@ -289,12 +289,9 @@ static void open_the_devices(Job *job, int k) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.devices = 2;
-    defaults.next = "make run-01";
     Flags flags =
         book_begin(argc, argv, "Enqueues work on devices: side by side, ordered by events, copies.",
-                   "devices", defaults);
+                   "devices=2", (Program){.next = "make run-01"});
     bool has_values = flags.backend != BACKEND_MODEL;
     book_needs_devices(flags.devices);
     book_outputs(".png .svg _copies.png _copies.svg");

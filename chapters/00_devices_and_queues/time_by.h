@@ -1,6 +1,5 @@
 // time_by.h: the devices, what they work on, and how long that takes.
-#ifndef TIME_BY_H
-#define TIME_BY_H
+#pragma once
 
 #include "common/tensor/tensor.h"
 
@@ -24,5 +23,3 @@ typedef struct Times {
 
 // Times what the host enqueues. Results of earlier work are then gone.
 Times time_by(Clock *now, Enqueue *enqueue, Job *job);
-
-#endif

@@ -1,7 +1,6 @@
 // costs.h: what a strategy costs, from the shapes of a network alone: memory_of() and
 // busiest_share(). (Each strategy has a formula for its bytes: Strategy in spread.h.)
-#ifndef COSTS_H
-#define COSTS_H
+#pragma once
 
 #include "spread.h"
 
@@ -28,5 +27,3 @@ Memory memory_of(const Strategy *strategy, const Network *network, int k, int n,
 
 // The work of the device that has most to do, as a share of the whole: 1/k at best.
 double busiest_share(const Strategy *strategy, const Network *network, int k, int n);
-
-#endif

@@ -347,23 +347,22 @@ static void tell(const Problem *lenet, const int ks[], int num_ks, bool computes
 }
 
 int main(int argc, char *argv[]) {
-    const char *pipeline = "none";
-    int microbatches = 4;
+    const char *pipeline;
+    int microbatches;
     const Flag own_flags[] = {
         {"microbatches", FLAG_INTEGER, &microbatches, "M",
-         .help = "into which a pipeline cuts a minibatch", .least = 1, .most = 64},
+         .help = "into which a pipeline cuts a minibatch", .least = 1, .most = 64, .standard = "4"},
         {"pipeline", FLAG_CHOICE, &pipeline, "N",
-         .help = "only model a pipeline of this network (CSV and SVG)", .choices = pipeline_names},
+         .help = "only model a pipeline of this network (CSV and SVG)", .choices = pipeline_names,
+         .standard = "none"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.next = "make run-02";
-    defaults.own = own_flags;
     Flags flags = book_begin(
         argc, argv,
         "Splits a step of LeNet over k = 1, 2 and 4 devices in three ways, and compares.\n"
         "With --devices K: over 1 and K.",
-        "devices seed batch-size lr train-size no-shuffle csv data", defaults);
+        "devices seed batch-size lr train-size no-shuffle csv data",
+        (Program){.own = own_flags, .next = "make run-02"});
     int ks[] = {1, 2, 4}, num_ks = flags.devices == 0 ? 3 : flags.devices == 1 ? 1 : 2;
     if (flags.devices > 0) ks[1] = flags.devices;
     book_needs_devices(ks[num_ks - 1]);

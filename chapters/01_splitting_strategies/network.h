@@ -1,6 +1,5 @@
 // network.h: networks as lists of layers, and what a device may hold of a layer.
-#ifndef NETWORK_H
-#define NETWORK_H
+#pragma once
 
 #include "common/base/range.h"
 #include "common/tensor/functional.h"
@@ -80,5 +79,3 @@ bool ends_block(const Network *network, int l);
 Tensor *param_part(const Tensor *whole, Range part, Device *device);
 // The other way: puts the values of such a part where they belong in the whole parameter's.
 void put_part(float *whole_values, const Tensor *whole, Range part, const float *values);
-
-#endif

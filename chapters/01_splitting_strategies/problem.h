@@ -1,6 +1,5 @@
 // problem.h: what all three strategies compute: one step of a network on one minibatch.
-#ifndef PROBLEM_H
-#define PROBLEM_H
+#pragma once
 
 #include "common/program/flags.h"
 #include "spread.h"
@@ -35,5 +34,3 @@ double problem_step(const Problem *problem, Spread *s);
 
 // The same on k devices that are there for this step alone, for a problem_to_model().
 double modelled_step(const Problem *problem, const Strategy *strategy, int k);
-
-#endif

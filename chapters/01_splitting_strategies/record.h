@@ -1,6 +1,5 @@
 // record.h: which device computes what, and when, in a modelled step; and how idle a pipeline is.
-#ifndef RECORD_H
-#define RECORD_H
+#pragma once
 
 #include "problem.h"
 #include "common/device/trace.h"
@@ -28,5 +27,3 @@ double busy_seconds(const Recorded *r, const Device *device, const char *kind);
 double idle_share(const Recorded *r);
 // The same for fill-drain with m microbatches if all stages take equally long: (k-1)/(m+k-1).
 double equal_bubble(int k, int m);
-
-#endif

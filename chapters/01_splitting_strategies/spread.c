@@ -59,21 +59,14 @@ double spread_loss(const Spread *s) {
     return loss;
 }
 
-static float *put_together(const Spread *s, int p, const Tensor *whole, bool grad) {
+float *spread_grad(const Spread *s, int p, const Tensor *whole) {
     float *values = xcalloc(numel(whole), sizeof(float)), *piece = xmalloc(tensor_bytes(whole));
     for (int i = 0; i < s->k; i++) { // where all hold it, all hold the same
-        tensor_read(grad ? s->params[i][p]->grad : s->params[i][p], piece);
+        tensor_read(s->params[i][p]->grad, piece);
         put_part(values, whole, part_of_param(s, i, p), piece);
     }
     free(piece);
     return values;
-}
-
-float *spread_param(const Spread *s, int p, const Tensor *whole) {
-    return put_together(s, p, whole, false);
-}
-float *spread_grad(const Spread *s, int p, const Tensor *whole) {
-    return put_together(s, p, whole, true);
 }
 
 size_t spread_param_bytes(const Spread *s, int i) {

@@ -2,8 +2,7 @@
 //
 // A `Spread` says which channels (or units) of each layer a device holds. A `Strategy` decides
 // that, and computes a step. What follows them is what all three need.
-#ifndef SPREAD_H
-#define SPREAD_H
+#pragma once
 
 #include "network.h"
 
@@ -56,9 +55,8 @@ void spread_update(Spread *s, float lr, int n);
 
 // The loss of the last step, summed over its rows. Waits for it.
 double spread_loss(const Spread *s);
-// Parameter p, or its gradient, as a whole, put together from what the devices hold; waits for it.
+// The gradient of parameter p as a whole, put together from what the devices hold; waits for it.
 // `whole` gives the shape. The caller frees it.
-float *spread_param(const Spread *s, int p, const Tensor *whole);
 float *spread_grad(const Spread *s, int p, const Tensor *whole);
 // The bytes of the parameters, with their gradients, that device i holds.
 size_t spread_param_bytes(const Spread *s, int i);
@@ -79,5 +77,3 @@ void spread_settle(Spread *s);
 void spread_label(const char *what, const char *detail);
 // Of `across_data`, all that comes before the gradients are summed; another sum may follow.
 void shard_gradients(Spread *s, const Tensor *X, const Tensor *y);
-
-#endif

@@ -3,8 +3,7 @@
 //
 // To sum, call allreduce(); to choose how, choose_allreduce(). Do not call an algorithm by itself
 // unless you compare them: it does not check what it gets.
-#ifndef ALLREDUCE_H
-#define ALLREDUCE_H
+#pragma once
 
 #include "common/base/range.h"
 #include "common/model/machine.h"
@@ -120,5 +119,3 @@ Traffic reduce_scatter_floats(size_t n, int k, int i);
 Traffic all_gather_floats(size_t n, int k, int i);
 Traffic allreduce_ring_floats(size_t n, int k, int i);
 Traffic allreduce_tree_floats(size_t n, int k, int i);
-
-#endif

@@ -1,7 +1,6 @@
 // get_params.h: the parameters of a network on a device. Book: "Multiple GPUs", section "Data
 // Synchronization".
-#ifndef GET_PARAMS_H
-#define GET_PARAMS_H
+#pragma once
 
 #include "common/tensor/tensor.h"
 
@@ -9,5 +8,3 @@
 // free_params().
 void get_params(Tensor *const params[], int num_params, Device *device, Tensor *new_params[]);
 void free_params(Tensor *params[], int num_params);
-
-#endif

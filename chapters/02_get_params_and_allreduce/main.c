@@ -288,15 +288,12 @@ int main(int argc, char *argv[]) {
     bool curves = false; // only these, for the figure to move in the book's page
     const Flag own_flags[] = {
         {"curves", FLAG_ON, &curves, .help = "only model the curves over bytes, into --csv"}, {0}};
-    Flags defaults = default_flags;
-    defaults.next = "make run-03";
-    defaults.own = own_flags;
-    Flags flags =
-        book_begin(argc, argv,
-                   "Shows get_params and allreduce, and compares four ways to do an\n"
-                   "allreduce, on 4 devices or with --devices K on K. Times are modelled, on\n"
-                   "the machine of --machine.",
-                   "devices seed allreduce csv -tf32", defaults);
+    Flags flags = book_begin(
+        argc, argv,
+        "Shows get_params and allreduce, and compares four ways to do an\n"
+        "allreduce, on 4 devices or with --devices K on K. Times are modelled, on\n"
+        "the machine of --machine.",
+        "devices seed allreduce csv -tf32", (Program){.own = own_flags, .next = "make run-03"});
     if (flags.devices == 1) die_usage("--devices 2 or more", "one device has nothing to sum up");
     int k = book_devices(flags.devices, 4, 2);
     bool many = flags.devices == 0; // up to 1024 devices, too, which takes ten seconds

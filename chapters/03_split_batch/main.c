@@ -177,13 +177,10 @@ int main(int argc, char *argv[]) {
          .otherwise = "as in the text"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.devices = 7;
-    defaults.own = own_flags;
-    defaults.next = "make exercise-03-1, or make run-04";
     Flags flags =
         book_begin(argc, argv, "Splits minibatches over devices: rows in order, none lost.",
-                   "devices seed no-shuffle data", defaults);
+                   "devices=7 seed no-shuffle data",
+                   (Program){.own = own_flags, .next = "make exercise-03-1, or make run-04"});
     int k = flags.devices;
     book_needs_devices(k > 7 ? k : 7);
     book_outputs(".png");

@@ -1,6 +1,5 @@
 // one_layer.h: a network of one layer, and its gradients on k devices.
-#ifndef ONE_LAYER_H
-#define ONE_LAYER_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/tensor.h"
@@ -25,5 +24,3 @@ typedef struct ShardGradient {
 // devices have no values, do not look at them.) Each call is a step of the trace.
 ShardGradient *gradients_of_shards(const Tensor *X, const Tensor *y, int n, int k,
                                    Tensor *const params[2]);
-
-#endif

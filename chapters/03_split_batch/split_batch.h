@@ -1,7 +1,6 @@
 // split_batch.h: a minibatch, split over the devices. Call split_batch() after begin_step() on each
 // device; do not free the shards.
-#ifndef SPLIT_BATCH_H
-#define SPLIT_BATCH_H
+#pragma once
 
 #include "common/base/range.h"
 #include "common/tensor/tensor.h"
@@ -19,5 +18,3 @@ void split_batch_as(const Range shards[], const Tensor *X, const Tensor *y, Devi
 Tensor rows_of(const Tensor *t, Range rows);
 // A copy of these rows on the device, made as a shard is.
 Tensor *rows_on(const Tensor *t, Range rows, Device *device);
-
-#endif

@@ -3,8 +3,7 @@
 //
 // To train, call lenet_init() once, get_params() for each device, then train_batch() for each
 // minibatch. It only enqueues: do not read the losses without waiting for them, as items() does.
-#ifndef LENET_H
-#define LENET_H
+#pragma once
 
 #include "common/tensor/functional.h"
 
@@ -28,8 +27,6 @@ void train_batch(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET
                  Device *const devices[], int k, float lr, Tensor *losses[]);
 
 // The same step. GPUs record it when it comes a second time, and then launch it as a whole
-// (step_graph.h; not with --graph off). CPU devices have no graphs.
+// (step_graph.h). CPU devices have no graphs.
 void train_batch_as_graph(const Tensor *X, const Tensor *y, Tensor *device_params[][LENET_PARAMS],
                           Device *const devices[], int k, float lr, Tensor *losses[]);
-
-#endif

@@ -1,6 +1,5 @@
 // main.c: the story of chapter 4. README.md says how to run it and what to read.
 #include "common/book.h"
-#include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "behind/behind.h"
@@ -276,10 +275,19 @@ static void train_on_one_and_on_two(Notebook *nb, int batch_size, float lr) {
 // 3. The parameter `b4` has ten numbers, `W3` has 102,400. What does the allreduce of `b4` cost
 //    compared with the allreduce of `W3` (chapter 2)? What would you save with one buffer for all
 //    eight gradients?
+// 4. d2l's fourth exercise is to compute the test accuracy on several GPUs. Chapter 5 does this in
+//    `count_all_correct()`, in `data_parallel.c`. Each device counts its own correct answers, and
+//    the host reads all counts after the loop. What would the devices wait for if the line
+//    `items(correct, dp->k, counts);` were inside the loop, at its end?
+// 5. Someone writes one loop over the devices instead: forward pass, `count_correct()`, and
+//    `item()` to read the count. How many devices then compute at the same time? Which line is to
+//    blame? Is the accuracy still right?
 //
 // ## Exercises
 //
-// These are the book's four exercises, `make exercise-04-1` to `make exercise-04-4`.
+// `make exercise-04-1` and `make exercise-04-3` check the code that you write. `make exercise-04-2`
+// asks a question and runs an experiment. These are d2l's exercises 1 to 3. Its fourth is the
+// subject of questions 4 and 5.
 
 // ## The program
 
@@ -315,14 +323,13 @@ static Prediction ask_about_eight_gpus(void) {
         "of the time on one GPU?");
 }
 
-static void compare_modelled_epochs(const Machine *machine, const Flags *flags, const char *graph,
-                                    int images) {
+static void compare_modelled_epochs(const Machine *machine, const Flags *flags, int images) {
     const char *csv = book_output("_modelled.csv"), *png = book_output("_modelled.png");
     const char *step = book_timeline("_step.png");
     Prediction expected = ask_about_eight_gpus();
     int batch_size = flags->batch_size < images ? flags->batch_size : images;
-    ModelledEpochs m = model_epochs(machine, images, batch_size, 8, graph);
-    model_larger_minibatches(&m, images, graph);
+    ModelledEpochs m = model_epochs(machine, images, batch_size, 8);
+    model_larger_minibatches(&m, images);
     if (!flags->quick) {
         print_launches(&m);
         print_shares(&m);
@@ -331,7 +338,7 @@ static void compare_modelled_epochs(const Machine *machine, const Flags *flags, 
     const EpochParts *epochs = m.epoch[ONE_BY_ONE];
     predict_compare(expected, epochs[m.num_counts - 1].seconds / epochs[0].seconds,
                     "times as long");
-    draw_lenet_step(machine, step, m.num_counts > 1 ? 2 : 1, batch_size, graph);
+    draw_lenet_step(machine, step, m.num_counts > 1 ? 2 : 1, batch_size);
     write_modelled_epochs(csv, &m);
     plot_draw(png, "lenet_modelled.gp", csv);
 }
@@ -364,34 +371,28 @@ static void train_and_draw(Notebook *nb) {
 }
 
 int main(int argc, char *argv[]) {
-    const char *graph = "on";
     bool curves = false;
     const Flag own_flags[] = {
-        {"graph", FLAG_CHOICE, &graph, "G", .help = "GPUs launch a step as a whole: on or off",
-         .choices = "on|off"},
         {"curves", FLAG_ON, &curves, .help = "only model epochs (CSV), and a step (SVG)"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.next = "make exercise-04-1, or make run-05";
-    defaults.own = own_flags;
-    defaults.quick_means = "--batch-size 64 --epochs 3 --train-size 16384";
     static Notebook nb; // large
     nb.flags = book_begin(argc, argv,
                           "Trains the book's LeNet on k devices: first on 1, then on 2.\n"
                           "With --devices K: once, on K devices.",
                           "devices batch-size lr epochs seed train-size test-size steps no-shuffle "
                           "allreduce data load save log-loss csv live",
-                          defaults);
+                          (Program){.own = own_flags,
+                                    .quick_means = "--batch-size 64 --epochs 3 --train-size 16384",
+                                    .next = "make exercise-04-1, or make run-05"});
     const Flags *flags = &nb.flags;
     book_needs_devices(flags->devices ? flags->devices : 2);
     choose_allreduce(flags->allreduce);
-    choose_graph(graph);
     if (curves) {
         const Machine *machine = book_needs_machine("--curves");
         book_outputs("_modelled.csv _step.svg");
         const char *csv = book_output("_modelled.csv"), *svg = book_timeline("_step.svg");
-        model_curves_and_step(machine, flags, graph, csv, svg);
+        model_curves_and_step(machine, flags, csv, svg);
         return book_end();
     }
     nb.has_values = flags->backend != BACKEND_MODEL;
@@ -400,8 +401,7 @@ int main(int argc, char *argv[]) {
     book_outputs("%s%s", nb.has_values ? ".csv .png _predictions.png " : "",
                  machine ? "_modelled.csv _modelled.png _step.png _step.svg" : "");
     train_and_draw(&nb);
-    if (machine && !interrupted())
-        compare_modelled_epochs(machine, flags, graph, nb.train_data->count);
+    if (machine && !interrupted()) compare_modelled_epochs(machine, flags, nb.train_data->count);
 
     data_iter_free(nb.test_iter);
     dataset_free(nb.train_data);

@@ -1,7 +1,6 @@
 // data_parallel.h: training and evaluating any network on k devices. Book:
 // "Concise Implementation for Multiple GPUs", sections "Initializing the Network" and "Training".
-#ifndef DATA_PARALLEL_H
-#define DATA_PARALLEL_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "common/tensor/nn.h"
@@ -46,5 +45,3 @@ uint64_t step_bytes(const DataParallel *dp);
 // The fraction (0 to 1) of the images that the network classifies correctly. Each device gets its
 // shard of each minibatch. Calls share_statistics() first. Stops and returns NaN if interrupted().
 double evaluate_accuracy_gpus(DataParallel *dp, DataIter *data_iter);
-
-#endif

@@ -4,7 +4,7 @@
 #include "behind/behind.h"
 #include "resnet18.h"
 
-static Notebook nb = {.bn = "averaged"};
+static Notebook nb;
 
 // ## A network from modules
 //
@@ -110,7 +110,7 @@ static Notebook nb = {.bn = "averaged"};
 // loss on the left, test accuracy on the right, with a thick line for one device and a thin one for
 // two. The losses fall, and the two runs differ from each other.")
 //
-// You can stop these runs and resume them later ([Running it](../running_it.md)).
+// You can stop a run and resume it later ([Running it](../running_it.md)).
 
 static void checked_step(Run *run, const Tensor *X, const Tensor *y, Tensor *losses[]) {
     ledger_reset();
@@ -148,24 +148,23 @@ static void train_on(Run *run, Device *const devices[], int k) {
     run->test_iter = data_iter_new(nb.test_data, run->batch_size, false, 0);
     print_training(run, nb.bn);
     long steps = curves_begin(nb.curves, run->train_iter, devices, k, run->lr);
-    training_loop(run, resume_run(&nb, run, steps));
-    if (steps == 0) run->acc = evaluate_accuracy_gpus(&run->dp, run->test_iter);
+    int first_epoch = resume_run(&nb, run, steps);
+    if (curves_more(nb.curves))
+        training_loop(run, first_epoch);
+    else if (!interrupted()) // there is nothing left to train
+        run->acc = evaluate_accuracy_gpus(&run->dp, run->test_iter);
     curves_end(nb.curves, run->acc);
-    print_stopped(&nb);
+    print_stopped(&nb, run);
     share_statistics(&run->dp); // Ctrl-C may have stopped training before evaluation.
     if (nb.flags.save) save_parameters(nb.net, devices[0], nb.flags.save);
     data_iter_free(run->train_iter);
     data_iter_free(run->test_iter);
 }
 
-static Run train(int number, int k, int batch_size, float lr) {
-    Run run = {.number = number, .batch_size = batch_size, .lr = lr, .acc = NAN};
+static Run train(int k, int batch_size, float lr) {
+    Run run = {.batch_size = batch_size, .lr = lr, .acc = NAN};
     Device *devices[MAX_DEVICES] = {NULL};
     if (interrupted()) return run;
-    if (number < nb.resumed.run) { // It had ended before the checkpoint was written.
-        run.acc = curves_last(nb.curves, k);
-        return run;
-    }
     open_devices(devices, k);
     train_on(&run, devices, k);
     return run;
@@ -181,8 +180,8 @@ static void print_both(const Run *one, const Run *two) {
 static void train_on_one_and_on_two(void) {
     int batch_size = nb.flags.batch_size;
     float lr = nb.flags.lr;
-    Run one = train(0, 1, batch_size, lr);
-    Run two = train(1, 2, 2 * batch_size, 2 * lr);
+    Run one = train(1, batch_size, lr);
+    Run two = train(2, 2 * batch_size, 2 * lr);
     print_both(&one, &two);
 }
 
@@ -306,7 +305,8 @@ static Prediction ask_about_two_gpus(void) {
 
 // ## Exercises
 //
-// The exercises are from d2l. Run `make exercise-05-1` to `make exercise-05-3`.
+// These are d2l's exercises. `make exercise-05-1` and `make exercise-05-2` ask a question and run
+// an experiment. `make exercise-05-3` checks the code that you write.
 
 // ## The program
 
@@ -315,24 +315,23 @@ static void read_flags(int argc, char *argv[]) {
         {"full", FLAG_ON, &nb.full, .help = "all images and epochs, on any machine"},
         {"bn", FLAG_CHOICE, &nb.bn, "M",
          .help = "batch norm's statistics: local, rank0, averaged or sync",
-         .choices = "local|rank0|averaged|sync"},
+         .choices = "local|rank0|averaged|sync", .standard = "averaged"},
         {"experiment", FLAG_ON, &nb.experiment,
          .help = "the chapter's experiment, instead of its training"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.own = own_flags;
-    defaults.next = "make exercise-05-1, or make run-06";
-    defaults.batch_size = defaults.epochs = 0; // choose_size() sets them
-    defaults.lr = -1;
     nb.flags =
         book_begin(argc, argv,
                    "Trains d2l's ResNet-18 on k devices: first on 1, then on 2 with twice the "
                    "batch size and learning rate.",
-                   "devices quick batch-size lr epochs seed train-size test-size steps "
+                   "devices quick batch-size= lr= epochs= seed train-size test-size steps "
                    "no-shuffle allreduce data load save checkpoint resume csv live",
-                   defaults);
-    choose_size(&nb);
+                   (Program){.own = own_flags, .next = "make exercise-05-1, or make run-06"});
+    if (nb.flags.checkpoint && nb.flags.devices == 0) // (book_begin() sets it for --resume, too.)
+        die_usage("add --devices K", "--checkpoint and --resume are for one training run");
+    if (nb.flags.resume && nb.flags.load)
+        die_usage("leave --load out", "--resume and --load: each gives the parameters");
+    choose_size(&nb); // It also sets --batch-size, --lr and --epochs, if they were not given.
     choose_allreduce(nb.flags.allreduce);
     book_needs_devices(nb.flags.devices ? nb.flags.devices : 2);
 }
@@ -343,15 +342,12 @@ static void open_notebook(const char *csv, const char *png) {
     nb.test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     nb.curves = curves_new(flags, csv, png);
     nb.net = resnet18(FASHION_MNIST_CLASSES, 1);
-    nb.num_runs = flags->devices ? 1 : 2;
     initialize(nb.net, flags->seed);
     if (flags->load) load_parameters(nb.net, flags->load);
-    open_checkpoint(&nb);
 }
 
 static void close_notebook(void) {
     curves_free(nb.curves);
-    checkpoint_close(&nb.resumed);
     module_free(nb.net);
     dataset_free(nb.train_data);
     dataset_free(nb.test_data);
@@ -387,7 +383,7 @@ int main(int argc, char *argv[]) {
     if (k == 0)
         tell_the_story(effects, modelled);
     else
-        train(0, k, nb.flags.batch_size, nb.flags.lr);
+        train(k, nb.flags.batch_size, nb.flags.lr);
     close_notebook();
     return book_end();
 }

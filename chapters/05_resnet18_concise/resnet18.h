@@ -1,7 +1,6 @@
 // resnet18.h: the network of this chapter. Book: "Concise Implementation for Multiple GPUs",
 // section "A Toy Network".
-#ifndef RESNET18_H
-#define RESNET18_H
+#pragma once
 
 #include "common/tensor/nn.h"
 
@@ -14,5 +13,3 @@ Module *resnet18(int num_classes, int in_channels);
 // blocks are like those in resnet18(), with 8 channels instead of 64 in the first, and so on.
 // Images are used at half their resolution.
 Module *narrow_resnet18(int num_classes);
-
-#endif

@@ -37,12 +37,6 @@ void share_statistics(DataParallel *dp) {
         average(buffers, dp->k);
 }
 
-uint64_t statistics_bytes(const DataParallel *dp) {
-    const Tensor *buffers = flat_parameters(dp->net, dp->devices[0]).buffers;
-    if (dp->bn == BN_RANK0) return (uint64_t)(dp->k - 1) * tensor_bytes(buffers);
-    return dp->bn == BN_AVERAGED ? bytes_in_buckets(numel(buffers), dp->k) : 0;
-}
-
 // In a batch norm of C channels, each device sends 2 C + 1 floats forward and 2 C backward to every
 // other device. The running mean has C elements.
 uint64_t synchronising_bytes(const DataParallel *dp) {

@@ -1,7 +1,6 @@
 // running_statistics.h: batch normalization on k devices. Which mean and variance does a network
 // use to normalize its test images, if each device has seen different images in training?
-#ifndef RUNNING_STATISTICS_H
-#define RUNNING_STATISTICS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,9 +23,5 @@ typedef struct DataParallel DataParallel;
 // means. So with BN_RANK0 and BN_AVERAGED it does not matter how often this is done.
 void share_statistics(DataParallel *dp);
 
-// The bytes sent between the devices, by the formulas: in one share_statistics(), and for the
-// statistics of one training step with BN_SYNC.
-uint64_t statistics_bytes(const DataParallel *dp);
+// By the formula: the bytes that BN_SYNC's statistics send between the devices in a training step.
 uint64_t synchronising_bytes(const DataParallel *dp);
-
-#endif

@@ -1,7 +1,6 @@
 // buckets.h: which gradients are exchanged together, by the rule of PyTorch's
 // DistributedDataParallel.
-#ifndef BUCKETS_H
-#define BUCKETS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ void buckets_free(Buckets *buckets);
 
 // The bucket that parameter p is in.
 int bucket_with(const Buckets *buckets, int p);
-
-#endif

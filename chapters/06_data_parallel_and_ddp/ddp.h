@@ -1,8 +1,7 @@
 // ddp.h: DistributedDataParallel. Each device is a rank, with its own replica of the network and
 // its own data. Gradients are exchanged in buckets during the backward pass. Source: Li et al.,
 // "PyTorch Distributed", VLDB 2020; PyTorch's reducer.cpp.
-#ifndef DDP_H
-#define DDP_H
+#pragma once
 
 #include "common/tensor/nn.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -78,5 +77,3 @@ void ddp_step(Ddp *ddp, Tensor *const X_shards[], Tensor *const y_shards[], floa
 // The formula for the bytes that rank i sends and receives in a synchronised step, for the
 // allreduce of each bucket and for rank 0's buffers.
 Traffic ddp_bytes(const Ddp *ddp, int i);
-
-#endif

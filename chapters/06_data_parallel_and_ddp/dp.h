@@ -1,7 +1,6 @@
 // dp.h: DataParallel, as in torch.nn.DataParallel. It is one program, and device 0 is its head.
 // Source: PyTorch's torch/nn/parallel/data_parallel.py, replicate.py and comm.py.
-#ifndef DP_H
-#define DP_H
+#pragma once
 
 #include "common/base/range.h"
 #include "common/tensor/nn.h"
@@ -34,5 +33,3 @@ Tensor *dp_step(Dp *dp, const Tensor *X, const Tensor *y, float lr);
 // The formula: bytes that device i sends and receives in a step on a minibatch of n rows, with
 // `row` floats in each row of X and `classes` in each row of the output, in equal shards.
 Traffic dp_bytes(const Dp *dp, int i, int n, size_t row, size_t classes);
-
-#endif

@@ -168,7 +168,7 @@
 // | PyTorch's DP        | mean over all rows, on device 0 | nothing | all shards  |
 //
 // Without batch norm, and with equal shards, all of them make the same update as one device, except
-// for rounding (`tests/test_ddp.c`).
+// for rounding (`tests/test_trainers.c`).
 //
 // ## How large a bucket?
 //
@@ -356,12 +356,13 @@
 //
 // Each has a folder in `exercises/`, with a check (`make exercise-06-1`).
 //
-// 1. Write PyTorch's bucket rule and use it to predict how long a step takes. Which size is best?
-// 2. Let each stage of chapter 1's pipeline start a backward pass as soon as it can (one forward,
-//    one backward: 1F1B). How do the memory and the bubble change?
-// 3. Exchange each gradient of chapter 4's LeNet as soon as it is final. When does that not help?
-// 4. Process a minibatch in m parts and exchange the gradients once (PyTorch's `no_sync`). When is
-//    the result bit-identical to that of the whole minibatch?
+// 1. Predict how long a step with buckets takes, then choose buckets that beat PyTorch's rule.
+// 2. Let each stage of chapter 1's pipeline keep fewer microbatches, and take no longer (one
+//    forward, one backward: 1F1B). How do the memory and the bubble change?
+// 3. LeNet exchanges each gradient as soon as it is final, but three waits are wrong. Find them.
+//    When does the overlap not help?
+// 4. Process a minibatch in m parts of unequal numbers of tokens and exchange the gradients once
+//    (PyTorch's `no_sync`). What does a mean of means do?
 
 // ## The program
 
@@ -409,24 +410,20 @@ static void tell(int k, DataIter *batches) {
 }
 
 int main(int argc, char *argv[]) {
-    const char *overlap = "none";
-    int bucket = 4096;
+    const char *overlap;
+    int bucket;
     const Flag own_flags[] = {
         {"overlap", FLAG_CHOICE, &overlap, "N",
-         .help = "only model a step of DDP of this network (CSV and SVG)",
-         .choices = overlap_names},
+         .help = "only model a step of DDP of this network (CSV and SVG)", .choices = overlap_names,
+         .standard = "none"},
         {"bucket", FLAG_INTEGER, &bucket, "K", .help = "its buckets, in KiB", .least = 1,
-         .most = 1 << 20},
+         .most = 1 << 20, .standard = "4096"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.machine = "rtx4090-pcie";
-    defaults.allreduce = "ring";
-    defaults.own = own_flags;
-    defaults.next = "make exercise-06-1, or make run-07";
     Flags flags =
         book_begin(argc, argv, "Compares DataParallel with DDP: bytes, memory, and modelled time.",
-                   "devices seed batch-size train-size allreduce data", defaults);
+                   "devices machine=rtx4090-pcie seed batch-size train-size allreduce=ring data",
+                   (Program){.own = own_flags, .next = "make exercise-06-1, or make run-07"});
     choose_allreduce(flags.allreduce);
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     if (k < 2 || k > MOST_RECORDED)

@@ -1,6 +1,5 @@
 // networks.h: the networks of this chapter, made of chapter 5's modules.
-#ifndef NETWORKS_H
-#define NETWORKS_H
+#pragma once
 
 #include "common/tensor/nn.h"
 
@@ -15,5 +14,3 @@ typedef struct NetworkKind {
 // LeNet and ResNet-18.
 enum { NUM_NETWORKS = 2 };
 extern const NetworkKind networks[NUM_NETWORKS];
-
-#endif

@@ -1,7 +1,6 @@
 // sampler.h: which images each rank trains on, and loads. Source: PyTorch's DistributedSampler
 // (torch/utils/data/distributed.py).
-#ifndef SAMPLER_H
-#define SAMPLER_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 
@@ -47,5 +46,3 @@ void loader_start(Loader *l, int epoch);
 // device's arena. Wait for the device before the next call, because that call overwrites the
 // loader's memory.
 void loader_next(Loader *l, int rows, Device *device, Tensor **X, Tensor **y);
-
-#endif

@@ -1,6 +1,5 @@
 // asynchronous.h: asynchronous training without a schedule, so no two runs are the same.
-#ifndef ASYNCHRONOUS_H
-#define ASYNCHRONOUS_H
+#pragma once
 
 #include "replay.h"
 
@@ -20,5 +19,3 @@ typedef struct AsyncResult {
 // For async_result_free(). It stops once interrupted().
 AsyncResult async_run(const PsLesson *lesson, const AsyncOptions *options);
 void async_result_free(AsyncResult *result);
-
-#endif

@@ -300,8 +300,8 @@ static Pace pace;
 //
 // ## Exercises
 //
-// Two exercises check your part: `make exercise-07-1` (which server has which tensors?) and `make
-// exercise-07-3` (backup workers or SSP?). Exercises 07-2 and 07-4 have no program. They are
+// `make exercise-07-1` (which server has which tensors?) and `make exercise-07-3` (backup workers
+// or SSP?) ask a question and run an experiment. Exercises 07-2 and 07-4 have no program. They are
 // questions 7 and 8 on the lab's sheet.
 
 // ## The program
@@ -320,18 +320,13 @@ static Prediction ask_whether_it_learns(void) {
 }
 
 static void read_flags(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.batch_size = 64;
-    defaults.epochs = 2;
-    defaults.train_size = 8192;
-    defaults.test_size = 1000;
-    defaults.next = "make exercise-07-1, or make run-08";
-    defaults.own = choice_flags;
-    defaults.quick_means = "--epochs 1 --train-size 2048 --test-size 500";
     flags = book_begin(argc, argv,
                        "Trains LeNet with parameter servers, synchronously, asynchronously, and "
                        "between the two.",
-                       "seed batch-size lr epochs train-size test-size data", defaults);
+                       "seed batch-size=64 lr epochs=2 train-size=8192 test-size=1000 data",
+                       (Program){.own = choice_flags,
+                                 .quick_means = "--epochs 1 --train-size 2048 --test-size 500",
+                                 .next = "make exercise-07-1, or make run-08"});
     book_needs_machine("the workers' pace");
     check_choices(&flags);
     book_needs_devices(choices.workers + choices.servers);

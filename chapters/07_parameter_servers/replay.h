@@ -1,7 +1,6 @@
 // replay.h: trains with parameter servers, event by event, following a schedule. The same
 // lesson and schedule give the same bits on every computer with the same kernels.
-#ifndef REPLAY_H
-#define REPLAY_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "schedule.h"
@@ -54,5 +53,3 @@ typedef struct PsResult {
 // For ps_result_free(). It stops once interrupted().
 PsResult ps_replay(const PsLesson *lesson, const Schedule *schedule);
 void ps_result_free(PsResult *result);
-
-#endif

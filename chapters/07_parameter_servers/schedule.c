@@ -26,6 +26,8 @@ static bool within_bound(long mine, const long steps[], int n, int staleness) {
     return mine - slowest <= staleness;
 }
 
+typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
+
 // A push is dropped if its update is already done. Push number W - backup completes an update.
 static PushFate fate_in_round(long step, long updates, int taken, int W, int backup) {
     if (step < updates) return PUSH_DROPPED;
@@ -44,7 +46,6 @@ typedef struct Life {
 typedef struct World {
     const Pace *pace;
     Discipline how;
-    const Rules *rules;
     Life lives[MOST_WORKERS];
     double in_free, out_free; // when the servers' links are free again
     long updates, pushes;     // rounds that are over, with backup workers; pushes taken
@@ -67,7 +68,7 @@ static bool may_pull(const World *v, const Life *life) {
     long steps[MOST_WORKERS];
     if (v->how.backup > 0) return life->pushes == 0 || life->clock < v->updates;
     for (int w = 0; w < v->pace->W; w++) steps[w] = v->lives[w].pushes;
-    return v->rules->may_begin(life->pushes, steps, v->pace->W, v->how.staleness);
+    return within_bound(life->pushes, steps, v->pace->W, v->how.staleness);
 }
 
 // A worker's n-th step takes the same time in every discipline.
@@ -114,7 +115,7 @@ static void has_pushed(World *v, int w) {
     Life *life = &v->lives[w];
     PushFate fate = PUSH_COMPLETES;
     if (v->how.backup > 0)
-        fate = v->rules->fate(life->clock, v->updates, v->in_round, v->pace->W, v->how.backup);
+        fate = fate_in_round(life->clock, v->updates, v->in_round, v->pace->W, v->how.backup);
     happens(v, fate == PUSH_DROPPED ? EVENT_DROP : EVENT_PUSH, w);
     life->pushes++;
     life->doing = WANTS;
@@ -138,8 +139,8 @@ static int first_of(const World *v) {
     return first;
 }
 
-Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules) {
-    World v = {.pace = pace, .how = how, .rules = rules, .schedule = {.W = pace->W, .how = how}};
+Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
+    World v = {.pace = pace, .how = how, .schedule = {.W = pace->W, .how = how}};
     CHECK(pace->W <= MOST_WORKERS && how.backup < pace->W && (how.backup == 0 || in_rounds(how)),
           "backup workers are a form of synchronous training, and some are left");
     while (v.pushes < (pace->W - how.backup) * clocks) {
@@ -149,11 +150,6 @@ Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const 
         next[v.lives[w].doing](&v, w);
     }
     return v.schedule;
-}
-
-Schedule schedule_make(const Pace *pace, Discipline how, long clocks) {
-    static const Rules rules = {within_bound, fate_in_round};
-    return schedule_by_rules(pace, how, clocks, &rules);
 }
 
 void schedule_free(Schedule *s) {

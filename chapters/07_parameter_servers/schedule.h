@@ -1,7 +1,6 @@
 // schedule.h: when each worker pulls and pushes, for given speeds. Nothing is computed here. Source
 // of bounded staleness: [@ho2013]; of backup workers: [@chen2016].
-#ifndef SCHEDULE_H
-#define SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,26 +49,9 @@ typedef struct Schedule {
     Happening *list; // in the order of time
 } Schedule;
 
-// With backup workers, a push is dropped if its round is over. Otherwise it is taken, and may be
-// the last one that the update needs.
-typedef enum { PUSH_DROPPED, PUSH_TAKEN, PUSH_COMPLETES } PushFate;
-
-// What a discipline decides. (In exercise 3 you write your own functions.)
-typedef struct Rules {
-    // May a worker that has taken `mine` steps begin another? The n workers, including this one,
-    // have taken steps[i].
-    bool (*may_begin)(long mine, const long steps[], int n, int staleness);
-    // What happens to a push of step number `step` that arrives after `updates` updates, when
-    // `taken` pushes of the present round have been taken? W workers take part.
-    PushFate (*fate)(long step, long updates, int taken, int W, int backup);
-} Rules;
-
 // The events until (W - backup) * clocks pushes have been taken. For schedule_free().
 Schedule schedule_make(const Pace *pace, Discipline how, long clocks);
-Schedule schedule_by_rules(const Pace *pace, Discipline how, long clocks, const Rules *rules);
 void schedule_free(Schedule *schedule);
 
 double schedule_seconds(const Schedule *schedule);
 long schedule_events(const Schedule *schedule, EventKind kind);
-
-#endif

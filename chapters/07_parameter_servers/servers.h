@@ -1,7 +1,6 @@
 // servers.h: parameter servers, devices that each hold a range of the parameters and update it with
 // the gradients that workers push. Source: [@li2014].
-#ifndef SERVERS_H
-#define SERVERS_H
+#pragma once
 
 #include "common/base/range.h"
 #include "schedule.h"
@@ -47,5 +46,3 @@ void servers_push(Servers *servers, int w, Worker *worker);
 void servers_drop(Servers *servers, Worker *worker); // throws the gradients away
 void servers_pull(Servers *servers, Worker *worker); // the worker gets all parameters. Enqueued.
 void servers_update(Servers *servers);               // applies all pushes that wait. Enqueued.
-
-#endif

@@ -1,7 +1,6 @@
 // towers.h: how TensorFlow 1 uses several GPUs. Source: the article "distributed-training-part-1",
 // and TensorFlow's cifar10_multi_gpu_train.py.
-#ifndef TOWERS_H
-#define TOWERS_H
+#pragma once
 
 #include "worker.h"
 
@@ -20,5 +19,3 @@ void combine_gradients(Device *device, GradAndVar *const tower_grads[], int num_
 // and their sum is vars->grads. Waits.
 void towers_gradients(Worker *vars, Worker towers[], Worker fetched[], int k, const Tensor *X,
                       const Tensor *y);
-
-#endif

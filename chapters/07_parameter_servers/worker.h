@@ -1,7 +1,6 @@
 // worker.h: a replica of LeNet whose parameters and gradients are one vector each, so that ranges
 // of them can be sent.
-#ifndef WORKER_H
-#define WORKER_H
+#pragma once
 
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 
@@ -27,5 +26,3 @@ Tensor *worker_gradients(Worker *worker, Tensor *X, Tensor *y);
 // Parameters from which LeNet learns in its first steps, without chapter 4's plateau: lenet_init(),
 // scaled so that values keep their size from layer to layer (He et al., ICCV 2015). free() them.
 float *scaled_params(uint64_t seed);
-
-#endif

@@ -1,8 +1,7 @@
 // fusion.h: Horovod's tensor fusion: gradients that happen to be ready on all ranks travel
 // together. Source: Sergeev and Del Balso, "Horovod: fast and easy distributed deep learning in
 // TensorFlow", 2018, section "Tensor Fusion"; horovod/common/controller.cc, docs/tensor-fusion.rst.
-#ifndef FUSION_H
-#define FUSION_H
+#pragma once
 
 #include "common/tensor/nn.h"
 
@@ -31,5 +30,3 @@ typedef struct FusionCounts {
     long cycles, exchanges;
 } FusionCounts;
 FusionCounts fusion_counts(const Fusion *fusion);
-
-#endif

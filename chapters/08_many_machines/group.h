@@ -1,6 +1,5 @@
 // group.h: a group of ranks, and messages between them, as collectives see them; see ranks.h.
-#ifndef GROUP_H
-#define GROUP_H
+#pragma once
 
 #include <mpi.h>
 
@@ -41,7 +40,7 @@ ProcessGroup *group_or_all(const ProcessGroup *group);
 // A sum, or another collective, on the thread that communicates: `data` has n > 0 floats, in host
 // memory. (star.c; the others are in behind/collectives.c.)
 typedef void Collective(const ProcessGroup *g, float *data, size_t n);
-Collective all_reduce_star, all_reduce_sharded, all_reduce_ring, all_reduce_tree, all_reduce_mpi,
+Collective all_reduce_star, all_reduce_sharded, all_reduce_ring, all_reduce_tree,
     reduce_scatter_ring, all_gather_ring;
 void broadcast_tree(const ProcessGroup *g, float *data, size_t n, int root);
 void gather_bytes(const ProcessGroup *g, const void *mine, size_t bytes, void *all);
@@ -71,5 +70,3 @@ const char *nccl_obstacle(void);                  // why this rank cannot use NC
 void nccl_all_reduce(ProcessGroup *g, Tensor *t); // of several ranks, and t is not empty
 void nccl_broadcast(ProcessGroup *g, Tensor *t, int root);
 void nccl_close(ProcessGroup *g);
-
-#endif

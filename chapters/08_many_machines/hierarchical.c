@@ -6,13 +6,8 @@
 
 static ProcessGroup *inside, *across;
 
-const char *hierarchical_mistake(void) {
-    return dist_hosts_are_equal() ? NULL : "the hosts have different numbers of ranks";
-}
-
 void hierarchical_begin(void) {
-    const char *mistake = hierarchical_mistake();
-    if (mistake) die("give each host the same number of ranks", "hierarchical: %s", mistake);
+    CHECK(dist_hosts_are_equal(), "each host has the same number of ranks");
     inside = dist_new_group(dist_host_of(dist_get_rank()));
     across = dist_new_group(dist_local_rank());
 }

@@ -1,8 +1,7 @@
 // lr_rules.h: which learning rate goes with a minibatch that is 4 or 16 times as large? Sources:
 // Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014; Goyal et
 // al., "Accurate, large minibatch SGD", 2017.
-#ifndef LR_RULES_H
-#define LR_RULES_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 
@@ -51,5 +50,3 @@ RuleResult run_rule_job(const RuleJob *job, Device *device, const Dataset *train
 // By all ranks: each does its part of the jobs, and then all have all results.
 void deal_rule_jobs(const RuleJob jobs[], RuleResult results[], int n, const Dataset *train,
                     const Dataset *test);
-
-#endif

@@ -48,7 +48,7 @@ const char *nccl_obstacle(void) {
 
 static void check(int status, const char *what) {
     if (status != SUCCESS)
-        die("NCCL_DEBUG=INFO in the environment says what NCCL did; --collective sharded does "
+        die("NCCL_DEBUG=INFO in the environment says what NCCL did; --backend cpu does "
             "without it",
             "%s: %s", what, nccl.GetErrorString(status));
 }

@@ -4,8 +4,7 @@
 // all ranks must call the same collectives in the same order. If they do not, or if a rank hangs,
 // the watch (watch.h) ends the job. A program that was started by hand is rank 0 of 1. Source:
 // torch.distributed's documentation; the MPI standard 3.1, chapters 3 to 6.
-#ifndef RANKS_H
-#define RANKS_H
+#pragma once
 
 #include <stdint.h>
 #include "common/tensor/tensor.h"
@@ -59,9 +58,9 @@ int group_rank(const ProcessGroup *group);
 int group_size(const ProcessGroup *group);
 
 // How dist_all_reduce() sums. "star", "sharded", "ring" and "tree" add in the order of chapter 2's
-// algorithms of the same names. "mpi" and "nccl" promise no order. "nccl" is for GPUs; it also
-// broadcasts, and the other collectives of GPUs go through host memory. By default GPUs use "nccl"
-// if they can, everything else uses "star". die()s if it cannot be used.
+// algorithms of the same names. "nccl" promises no order. It is for GPUs, and also broadcasts;
+// their other collectives go through host memory. By default GPUs use "nccl" if they can,
+// everything else uses "star" (this chapter's program: "sharded").
 void dist_choose_all_reduce(const char *name);
 const char *dist_chosen_all_reduce(void);
 bool dist_order_is_fixed(void);     // whether the chosen one promises an order of additions
@@ -86,7 +85,7 @@ void dist_gather(ProcessGroup *group, const double mine[], int n, double all[]);
 // rank 0 has --lr 0.2". All ranks give the same number of lines.
 void dist_must_agree(const char *text);
 
-// What this rank has sent since dist_reset_traffic(), MPI's and NCCL's own sums not counted. Waits
+// What this rank has sent since dist_reset_traffic(), NCCL's own sums not counted. Waits
 // for what is under way.
 typedef struct DistTraffic {
     uint64_t bytes, messages; // to other ranks
@@ -94,5 +93,3 @@ typedef struct DistTraffic {
 } DistTraffic;
 DistTraffic dist_traffic(void);
 void dist_reset_traffic(void);
-
-#endif

@@ -1,6 +1,5 @@
 // step.h: a network that all ranks train together, each with different rows.
-#ifndef STEP_H
-#define STEP_H
+#pragma once
 
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
 #include "fusion.h"
@@ -55,11 +54,8 @@ double accumulate(Module *net, Device *device, const Tensor *X, const Tensor *y,
 // rank's device, becomes the sum of all ranks' t: the same bits on all ranks, in another order of
 // additions than the other sums. By all ranks, between begin and end.
 void hierarchical_all_reduce(Tensor *t);
-void hierarchical_begin(void); // die()s if there is a mistake
+void hierarchical_begin(void); // CHECKs that all hosts have the same number of ranks
 void hierarchical_end(void);
-const char *hierarchical_mistake(void); // NULL, or why not: hosts need equal numbers of ranks
 
 // A checksum of all parameters and buffers of this rank. Waits.
 uint32_t rank_net_checksum(const RankNet *n);
-
-#endif

@@ -67,11 +67,8 @@ long last_step(const RankLesson *l) {
     return l->steps >= 0 && l->steps < all ? l->steps : all;
 }
 
-// As in Goyal et al., warm-up takes 5 epochs of 90.
-static float lr_of_step(const RankLesson *l, long step) {
-    int W = dist_get_world_size();
-    long warm_up = l->epochs * steps_of_epoch(l->train_data, l->rows, W) * 5 / 90;
-    return (float)rule_lr(l->rule, (double)l->lr, W, step, warm_up);
+float lr_of_all(const RankLesson *l) {
+    return (float)rule_lr(RULE_LINEAR, (double)l->lr, dist_get_world_size(), 0, 0);
 }
 
 // All ranks exchange their losses and whether they have been asked to stop. (If one stopped alone,
@@ -109,7 +106,7 @@ static double accuracy(Module *net, const Dataset *test_data) {
 
 // The network starts with rank 0's parameters, or where the checkpoint ends.
 static RankNet *begin(const RankLesson *l, RankResult *r) {
-    Module *net = l->network->make(FASHION_MNIST_CLASSES);
+    Module *net = lenet_modules(FASHION_MNIST_CLASSES);
     initialize(net, l->seed);
     dist_note("the start of the training");
     if (l->net.hosts_first) hierarchical_begin();
@@ -140,7 +137,7 @@ static double train_epoch(const RankLesson *l, RankNet *n, RankData *train, int 
     rank_data_start(train, epoch);
     while (r->steps < last_step(l) && !r->stopped && (rows = rank_data_next(train, &X, &y)) > 0) {
         if (l->before_step) l->before_step(r->steps + 1, X); // only if --plant asks for it
-        rank_net_step(n, X, y, lr_of_step(l, r->steps), rows, &loss);
+        rank_net_step(n, X, y, lr_of_all(l), rows, &loss);
         sum += loss_of_all(loss, ++r->steps, &r->stopped);
         images += rows;
     }

@@ -1,6 +1,5 @@
 // training.h: a whole training on all ranks: epochs, exact accuracies, checkpoints.
-#ifndef RANK_TRAINING_H
-#define RANK_TRAINING_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "chapters/06_data_parallel_and_ddp/sampler.h"
@@ -10,12 +9,10 @@
 
 typedef struct RankLesson {
     const Dataset *train_data, *test_data;
-    const NetworkKind *network;
-    int rows;    // of each rank in a step
-    int epochs;  // in all
-    long steps;  // stop after so many, -1: no limit
-    float lr;    // of one rank,
-    LrRule rule; // and what becomes of it with many (lr_rules.h)
+    int rows;   // of each rank in a step
+    int epochs; // in all
+    long steps; // stop after so many, -1: no limit
+    float lr;   // of one rank; with many, it becomes larger by the linear rule (lr_rules.h)
     bool shuffle;
     uint64_t seed;
     RankNetOptions net;
@@ -46,10 +43,9 @@ long steps_of_epoch(const Dataset *data, int rows, int ranks);
 // By all ranks. Rank 0 prints and writes. die()s if a loss is not finite or a checkpoint does not
 // fit.
 RankResult train_on_ranks(const RankLesson *lesson);
-long last_step(const RankLesson *lesson); // how many there will be, also those before a resume
+float lr_of_all(const RankLesson *lesson); // the learning rate that all ranks use
+long last_step(const RankLesson *lesson);  // how many there will be, also those before a resume
 
 // behind/checkpoint.c, by all ranks: rank 0 reads and writes for all.
 void checkpoint_keep(const RankLesson *l, const RankNet *net, const RankResult *r);
 void checkpoint_resume(const RankLesson *l, RankNet *net, RankResult *r);
-
-#endif

@@ -2,8 +2,7 @@
 //
 // Each rank has a thread that knows how long the rank has been waiting. When that is too long, it
 // asks all others where they are, and names the rank that does not answer or that is behind.
-#ifndef WATCH_H
-#define WATCH_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ void watch_leave(void *unused);
 
 // Whether ranks that answer may keep the others waiting.
 void watch_patiently(bool on);
-
-#endif

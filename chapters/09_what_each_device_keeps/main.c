@@ -466,11 +466,11 @@ static void check_images(int images, int batch_size) {
 }
 
 int main(int argc, char *argv[]) {
-    const char *name = "all", *network = "none";
+    const char *name, *network;
     Plan plan = {0};
     const Flag own_flags[] = {
         {"stage", FLAG_CHOICE, &name, "S", .help = "train in this stage only",
-         .choices = "all|ddp|zero-1|zero-2|zero-3"},
+         .choices = "all|ddp|zero-1|zero-2|zero-3", .standard = "all"},
         {"recompute", FLAG_ON, &plan.recompute,
          .help = "keep only the input of each block, with --stage"},
         {"checkpoint", FLAG_TEXT, &plan.checkpoint, "F",
@@ -478,16 +478,13 @@ int main(int argc, char *argv[]) {
         {"resume", FLAG_TEXT, &plan.resume, "F", .help = "with --stage, continue from these files",
          .otherwise = "no"},
         {"memory-of", FLAG_CHOICE, &network, "N",
-         .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks},
+         .help = "only the memory of this network in all stages (CSV)", .choices = memory_networks,
+         .standard = "none"},
         {0},
     };
-    Flags defaults = default_flags;
-    defaults.batch_size = 16;
-    defaults.machine = "dgx-a100";
-    defaults.own = own_flags;
-    defaults.next = "make exercise-09-1";
     Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
-                             "devices seed batch-size train-size data", defaults);
+                             "devices seed batch-size=16 train-size data",
+                             (Program){.own = own_flags, .next = "make exercise-09-1"});
     choose_allreduce("sharded");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     check_batch(flags.batch_size, k);

@@ -1,8 +1,7 @@
 // zero.h: training with Adam on k devices. Each keeps all of the training state or a part of it.
 // Sources: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models", SC 2020; PyTorch's `fully_shard` (torch/distributed/fsdp).
-#ifndef ZERO_H
-#define ZERO_H
+#pragma once
 
 #include "common/tensor/adam.h"
 #include "common/tensor/nn.h"
@@ -150,5 +149,3 @@ size_t zero_peak(const ZeroMemory *m); // their sum
 
 // The bytes that device i sends and receives in a step.
 Traffic zero_bytes(const Zero *z, int i);
-
-#endif

@@ -8,8 +8,7 @@
 //
 // It removes unfinished files and exits with status 1 (2 if the command line is wrong). Do not call
 // exit() for an error. Control characters, which may come from a file, are printed as '?'.
-#ifndef ERROR_H
-#define ERROR_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -85,5 +84,3 @@ void *xroom(void *memory, size_t count, size_t *room, size_t element);
 // A new string, made as printf() does.
 char *xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), nonnull));
 char *xvprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
-
-#endif

@@ -2,38 +2,24 @@
 //
 // To write a file, call output_open(), write to its stream, and call output_close(). Until then,
 // everything is written to PATH.tmp.PID and the old file stays in place. If the program fails, is
-// stopped, or runs out of disk space, the temporary file is removed. A path that is not a regular
-// file (/dev/stdout, a pipe) is written directly, and so is the file that standard output goes to.
-// Do not fopen() an output.
-#ifndef FILE_H
-#define FILE_H
+// stopped, or runs out of disk space, the temporary file is removed. Anything else that
+// already exists there (a pipe, a link, /dev/stdout) is refused. Do not fopen() an output.
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 
 typedef struct OutputFile {
     FILE *stream;
-    char *path, *temporary; // temporary is NULL if the path is written directly
+    char *path, *temporary; // gnuplot writes to `temporary` itself
 } OutputFile;
-// die()s if the file cannot be written. (A pipe needs a reader by then: check_outputs() waits for
-// one.)
+// die()s if the file cannot be written.
 OutputFile output_open(const char *path);
 // Checks that every write succeeded and puts the file in place, or die()s.
 void output_close(OutputFile *file);
 // Removes the temporary file instead. The old file stays.
 void output_abandon(OutputFile *file);
 
-// For a file that another program writes: have it write to the name returned here, then call
-// output_publish(). free() the name afterwards.
-char *output_temporary(const char *path);
-// Puts the file in place. Returns 0, or -1 with errno set; then the temporary file is removed.
-int output_publish(char *temporary, const char *path);
-void output_discard(char *temporary);
-
-// Whether `path` is written directly. Then its contents cannot be read again or replaced.
-bool is_written_directly(const char *path);
-// Whether two paths name one file, which need not exist yet.
-bool same_file(const char *path, const char *other);
 // Call this before a long computation: die()s if one of these paths cannot be written, or if two
 // are the same file. Ignores NULL entries.
 void check_outputs(const char *const paths[], int n);
@@ -51,5 +37,3 @@ void make_directory(const char *path);
 char *path_join(const char *directory, const char *name);
 // Makes the directory and returns "directory/PROGRAM" with the suffix appended.
 char *out_file(const char *directory, const char *suffix);
-
-#endif

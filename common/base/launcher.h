@@ -1,7 +1,6 @@
 // launcher.h: which launcher (mpirun, srun, torchrun) started this process, with which rank. It is
 // read from the environment. A program of one process calls launch_must_be_one().
-#ifndef LAUNCHER_H
-#define LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ Launch launch_read(void);
 // die()s if several processes were started, because all of them would do the same. Rank 0 prints
 // that. The others print it only if they have not been ended after 3 seconds.
 void launch_must_be_one(void);
-
-#endif

@@ -1,6 +1,5 @@
 // number.h: reads numbers that a user has typed, and prints numbers for people to read.
-#ifndef NUMBER_H
-#define NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ Grouped binary_size(size_t bytes);
 // The text with the fewest digits (6 to 9) that reads back as this number: "0.1", "0.100000009".
 // free() it.
 char *xshortest(float number);
-
-#endif

@@ -3,8 +3,7 @@
 // platform_posix.c implements it on Linux, platform_wasi.c in WebAssembly, which has one thread,
 // one process and no signals, and computer.c where both are the same. Do not use threads or fork()
 // elsewhere. (Chapter 8's ranks exist on Linux only.)
-#ifndef PLATFORM_H
-#define PLATFORM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,6 +48,8 @@ Process process_start(char *const arguments[], bool silent);
 Process process_fork(void (*run)(const void *with), const void *with);
 // Does not wait. Once it has ended, `status` is its exit status, or minus the signal that ended it.
 bool process_has_ended(Process process, int *status);
+// Processor time that it has taken so far, of all its threads, not of processes that it started.
+double process_seconds(Process process);
 void process_kill(Process process); // and its group
 // Kills all processes that process_start() has started and that have not ended, as the end of
 // the program by die() or a signal does. A signal handler may call it.
@@ -63,8 +64,7 @@ int try_in_child(void (*what)(void *with), void *with);
 // ---- files, and this computer ------------------------------------------------------------------
 
 void file_permit(const char *path, unsigned mode); // chmod()
-char *file_real_path(const char *path); // realpath(): NULL if it leads nowhere; free() it
-double seconds_now(void);               // of a clock that never goes back
+double seconds_now(void);                          // of a clock that never goes back
 // How many cores this process may use. A container may show all cores of the machine but give the
 // process the time of only a few.
 int num_cores(void);
@@ -80,5 +80,3 @@ int terminal_columns(void);   // 0 if standard output is no terminal
 char *path_of_program(void);  // NULL if unknown; free() it
 // Aligned to 64 bytes. A large block is in large pages. NULL if no memory is left. free() it.
 void *memory_new(size_t bytes);
-
-#endif

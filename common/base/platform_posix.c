@@ -122,6 +122,13 @@ bool process_has_ended(Process process, int *status) {
     return true;
 }
 
+double process_seconds(Process process) {
+    clockid_t its_clock;
+    struct timespec t = {0};
+    if (clock_getcpuclockid(process, &its_clock) == 0) clock_gettime(its_clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 void process_kill(Process process) {
     bool has_group = kill(-process, SIGKILL) == 0;
     if (!has_group && waitpid(process, NULL, WNOHANG) == 0) kill(process, SIGKILL); // not yet
@@ -144,7 +151,6 @@ int try_in_child(void (*what)(void *with), void *with) {
 }
 
 void file_permit(const char *path, unsigned mode) { chmod(path, mode); }
-char *file_real_path(const char *path) { return realpath(path, NULL); }
 
 // ---- this computer ------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ void sleep_seconds(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
 const bool has_processes = false;
 Process process_start(char *const arguments[], bool silent) { return 0; }
 bool process_has_ended(Process process, int *status) { return *status = 1, true; }
+double process_seconds(Process process) { return 0; }
 void process_kill(Process process) {}
 void end_processes(void) {}
 int try_in_child(void (*what)(void *with), void *with) {
@@ -34,7 +35,6 @@ int try_in_child(void (*what)(void *with), void *with) {
 // ---- files, and this computer -------------------------------------------------------------------
 
 void file_permit(const char *path, unsigned mode) {}
-char *file_real_path(const char *path) { return xstrdup(path); }
 
 int cores_in_sight(void) { return 1; }
 void stay_on_core(int core) {}

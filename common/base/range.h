@@ -1,7 +1,6 @@
 // range.h: a part of n consecutive things: rows of a minibatch, channels of a layer, numbers of a
 // vector. To cut them into k parts, call equal_range() for each.
-#ifndef RANGE_H
-#define RANGE_H
+#pragma once
 
 // `count` things from number `first` on.
 typedef struct Range {
@@ -14,5 +13,3 @@ static inline Range equal_range(long n, int k, int i) {
     long each = n / k, extra = n % k;
     return (Range){.first = i * each + (i < extra ? i : extra), .count = each + (i < extra)};
 }
-
-#endif

@@ -1,7 +1,6 @@
 // statistics.h: summaries of measured values. Everything else that a computer does makes a
 // measurement longer, never shorter, so report the median of several times, not their mean.
-#ifndef STATISTICS_H
-#define STATISTICS_H
+#pragma once
 
 // The median of n >= 1 values, and the values below which a quarter and three quarters of them lie.
 // If one of the values is NaN, all three are.
@@ -15,5 +14,3 @@ double median(const double values[], int n);
 double mean(const double values[], int n);
 double minimum(const double values[], int n);
 double maximum(const double values[], int n);
-
-#endif

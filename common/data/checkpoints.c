@@ -79,7 +79,7 @@ void save_parameters(Module *net, Device *device, const char *path) {
 void load_parameters(Module *net, const char *path) {
     Contents c = {0};
     add_start(&c, net);
-    load(path, &c, (const char *const[]){"start.", "replica", NULL});
+    load(path, &c, (const char *const[]){"replica", NULL});
     set_counts(net, &c.counts, true);
     free_contents(&c);
     restart(net);
@@ -87,96 +87,49 @@ void load_parameters(Module *net, const char *path) {
 
 // ---- checkpoints -------------------------------------------------------------------------------
 
-enum { MOST_RUNS = 2, MOST_EPOCHS = 1000000 };
-static const char damaged[] = "the file is damaged: go on from another checkpoint";
-
-void checkpoint_save(const char *path, const Checkpoint *checkpoint, const Module *net,
-                     Device *const devices[], int replicas) {
+void checkpoint_save(const char *path, const Module *net, Device *const devices[], int replicas,
+                     int epoch, const char *settings, const char *history) {
     Contents c = contents_of(net, devices, replicas);
-    char run[16], epoch[16], step[32];
-    snprintf(run, sizeof run, "%d", checkpoint->run);
-    snprintf(epoch, sizeof epoch, "%d", checkpoint->epoch);
-    snprintf(step, sizeof step, "%ld", checkpoint->step);
-    const struct SafetensorsText texts[] = {{"run", run},
-                                            {"epoch", epoch},
-                                            {"step", step},
-                                            {"length", checkpoint->length},
-                                            {"settings", checkpoint->settings},
-                                            {"history", checkpoint->history}};
+    char epochs[16];
+    snprintf(epochs, sizeof epochs, "%d", epoch);
+    const struct SafetensorsText texts[] = {
+        {"epoch", epochs}, {"settings", settings}, {"history", history}};
     save(path, &c, texts, sizeof texts / sizeof texts[0]);
     free_contents(&c);
 }
 
-static char *text_in(const SafetensorsFile *file, const char *path, const char *key) {
+static const char *text_in(const SafetensorsFile *file, const char *path, const char *key) {
     const char *text = safetensors_text(file, key);
     if (!text)
         die("give a file that --checkpoint wrote; parameters alone are for --load",
             "%s: is no checkpoint: it does not say the \"%s\"", path, key);
-    return xstrdup(text);
+    return text;
 }
 
-static long number_in(const SafetensorsFile *file, const char *path, const char *key, long least,
-                      long most) {
-    char *text = text_in(file, path, key);
-    long number;
-    if (!read_whole(text, least, most, &number))
-        die(damaged, "%s: the \"%s\" is no number from %ld to %ld: '%.40s'", path, key, least, most,
-            text);
-    free(text);
-    return number;
-}
-
-// Until 28 November 2026, a checkpoint held the parameters that --load had read.
-static void refuse_older(const SafetensorsFile *file, const char *path) {
-    const char *start = safetensors_text(file, "start");
-    if (start && strcmp(start, "seed") != 0)
-        die("go on with that version, or train again",
-            "%s: was written, after --load, by a version of November 2026 or before", path);
-}
-
-Checkpoint checkpoint_open(const char *path) {
+// Returns how many epochs are done.
+static int read_texts(const char *path, const char *settings, long most_epochs, char **history) {
     SafetensorsFile file = safetensors_open(path);
-    refuse_older(&file, path);
-    Checkpoint checkpoint = {.run = (int)number_in(&file, path, "run", 0, MOST_RUNS - 1),
-                             .epoch = (int)number_in(&file, path, "epoch", 1, MOST_EPOCHS),
-                             .step = number_in(&file, path, "step", 1, LONG_MAX),
-                             .length = text_in(&file, path, "length"),
-                             .settings = text_in(&file, path, "settings"),
-                             .history = text_in(&file, path, "history")};
-    safetensors_close(&file);
-    return checkpoint;
-}
-
-void checkpoint_close(Checkpoint *checkpoint) {
-    free(checkpoint->settings);
-    free(checkpoint->length);
-    free(checkpoint->history);
-    *checkpoint = (Checkpoint){0};
-}
-
-const char checkpoint_same_flags[] =
-    "give the flags of the run that wrote the checkpoint, and --resume";
-
-void checkpoint_check(const char *path, const Checkpoint *checkpoint, const char *settings,
-                      const char *length, long batches, long batches_now, long last) {
-    long now = checkpoint->epoch * batches_now;
-    if (strcmp(settings, checkpoint->settings) != 0)
-        die(checkpoint_same_flags, "%s: was written with %s; now: %s", path, checkpoint->settings,
-            settings);
-    if (checkpoint->step != checkpoint->epoch * batches)
-        die(damaged, "%s: %ld minibatches are not the %d epochs that it tells of", path,
-            checkpoint->step, checkpoint->epoch);
-    if (now > last)
+    const char *epoch = text_in(&file, path, "epoch"), *then = text_in(&file, path, "settings");
+    long epochs;
+    if (strcmp(settings, then) != 0)
+        die("give the flags of the run that wrote the checkpoint, and --resume",
+            "%s: was written with %s; now: %s", path, then, settings);
+    if (!read_whole(epoch, 1, INT_MAX, &epochs))
+        die("the file is damaged: go on from another checkpoint",
+            "%s: the \"epoch\" is no number from 1 to %d: '%.40s'", path, INT_MAX, epoch);
+    if (epochs > most_epochs)
         die("give a larger --epochs, or leave --steps out",
-            "%s: is after minibatch %ld, the training ends after %ld", path, now, last);
-    if (checkpoint->run > 0 && strcmp(length, checkpoint->length) != 0)
-        die(checkpoint_same_flags, "%s: the run before had %s; now: %s", path, checkpoint->length,
-            length);
+            "%s: is after epoch %ld, the training ends after %ld", path, epochs, most_epochs);
+    *history = xstrdup(text_in(&file, path, "history"));
+    safetensors_close(&file);
+    return (int)epochs;
 }
 
-void checkpoint_load(const char *path, Module *net, Device *const devices[], int k, int replicas) {
+int checkpoint_load(const char *path, Module *net, Device *const devices[], int k, int replicas,
+                    const char *settings, long most_epochs, char **history) {
+    int epoch = read_texts(path, settings, most_epochs, history);
     Contents c = contents_of(net, devices, replicas);
-    load(path, &c, (const char *const[]){"start.", NULL});
+    load(path, &c, (const char *const[]){NULL});
     set_counts(net, &c.counts, false);
     free_contents(&c);
     Parameters all = parameters_of(net);
@@ -185,4 +138,5 @@ void checkpoint_load(const char *path, Module *net, Device *const devices[], int
             tensor_copy(parameter_data(all.list[p], devices[i]),
                         parameter_data(all.list[p], devices[0]));
     synchronize_all();
+    return epoch;
 }

@@ -6,8 +6,7 @@
 //     Accuracy a = accuracy_begin(devices, k);
 //     for each minibatch: begin_step() on each device, y_hat[i] = ..; accuracy_count(&a, y_hat, y);
 //     double accuracy = accuracy_end(&a);
-#ifndef EVALUATE_H
-#define EVALUATE_H
+#pragma once
 
 #include "fashion_mnist.h"
 
@@ -33,5 +32,3 @@ double accuracy_end(Accuracy *a);
 
 // What to print after an epoch's mean loss: ": diverged .." if it is far above guessing's, else "".
 const char *divergence(double train_loss);
-
-#endif

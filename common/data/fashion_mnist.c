@@ -8,7 +8,6 @@
 #include "common/base/file.h"
 #include "common/base/platform.h"
 #include "common/tensor/random.h"
-#include "other_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +33,9 @@ static const char *const get_data =
     "FASHION_MNIST_DIR=DIR";
 static const char *const get_right =
     "you need the right to read it: ask its owner, or give another folder with --data";
-static const char *get_again; // set by find_directory()
+static const char *const get_again =
+    "give the folder of Fashion-MNIST; if it is, copy the file again, or, if it is Debian's: sudo "
+    "apt-get install --reinstall dataset-fashion-mnist";
 
 // ---- where the files are ---------------------------------------------------------------------
 //
@@ -141,33 +142,29 @@ static size_t read_up_to(IdxFile *file, void *buffer, unsigned size) {
     return (size_t)got;
 }
 
-static uint32_t read_number(IdxFile *file) {
-    uint8_t b[4];
-    size_t got = read_up_to(file, b, sizeof b);
-    if (got < sizeof b)
-        die(get_again, "%s: the file %s", file->path,
-            got == 0 && gztell(file->stream) == 0 ? "is empty" : "ends before its header does");
+static uint32_t number_at(const uint8_t *b) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-static void read_magic(IdxFile *file, uint32_t expected) {
-    uint32_t magic = read_number(file);
-    if (magic == expected) return;
-    char first[FIRST_BYTES] = {(char)(magic >> 24), (char)(magic >> 16), (char)(magic >> 8),
-                               (char)magic};
-    OtherFormat other = other_format(first, 4 + read_up_to(file, first + 4, sizeof first - 4));
-    if (other.is) die(other.data_hint, "%s: is %s, no file of the data set", file->path, other.is);
-    const char *hint = get_again;
-    if (magic == LABELS_MAGIC) hint = "this is a label file; was it renamed?";
-    if (magic == IMAGES_MAGIC) hint = "this is an image file; was it renamed?";
-    die(hint, "%s: wrong magic number 0x%08x (it must be 0x%08x)", file->path, magic, expected);
+static void read_header(IdxFile *file, uint32_t magic) {
+    bool images = magic == IMAGES_MAGIC;
+    uint8_t header[16];
+    unsigned size = images ? 16 : 8;
+    bool good = read_up_to(file, header, size) == size && number_at(header) == magic;
+    if (good && images)
+        good = number_at(header + 8) == IMAGE_SIDE && number_at(header + 12) == IMAGE_SIDE;
+    if (good) file->count = number_at(header + 4);
+    if (file->count == 0 || file->count > INT_MAX)
+        die(get_again, "%s: not a file of %s", file->path,
+            images ? "images of 28 x 28 pixels" : "labels");
+    file->item_bytes = images ? IMAGE_SIDE * IMAGE_SIDE : 1;
 }
 
 // Opens the file under the first name that exists (without zlib, one without .gz), and reads its
 // header.
 static IdxFile idx_open(const char *directory, const char *folder, const char *name,
                         uint32_t magic) {
-    IdxFile file = {.item_bytes = 1};
+    IdxFile file = {0};
     for (int i = 0; i < NUM_NAMES && !file.stream; i++) {
         free(file.path);
         file.path = path_of(folder, name, i);
@@ -176,16 +173,13 @@ static IdxFile idx_open(const char *directory, const char *folder, const char *n
     }
     if (!file.stream) die_of_missing(directory, folder, name);
     gzbuffer(file.stream, 1 << 17);
-    read_magic(&file, magic);
-    file.count = read_number(&file);
-    if (file.count == 0) die(get_again, "%s: there is nothing in it", file.path);
-    if (magic == LABELS_MAGIC) return file;
-    uint32_t rows = read_number(&file), cols = read_number(&file);
-    if (rows != IMAGE_SIDE || cols != IMAGE_SIDE)
-        die("give the folder of Fashion-MNIST, or of a data set of that shape",
-            "%s: images of %u x %u pixels; they must be 28 x 28", file.path, rows, cols);
-    file.item_bytes = IMAGE_SIDE * IMAGE_SIDE;
+    read_header(&file, magic);
     return file;
+}
+
+static _Noreturn void die_of_length(const IdxFile *file, const char *has) {
+    die(get_again, "%s: damaged: it has %s than the %u items that its header claims", file->path,
+        has, file->count);
 }
 
 // Reads all items and keeps the first `keep`. Memory grows with what the file holds, not with what
@@ -198,9 +192,7 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
     for (size_t done = 0; done < total;) {
         size_t wanted = total - done < PIECE ? total - done : PIECE;
         size_t got = read_up_to(file, piece, (unsigned)wanted);
-        if (got < wanted)
-            die(get_again, "%s: the header claims %u items, the file ends after %zu", file->path,
-                file->count, (done + got) / file->item_bytes);
+        if (got < wanted) die_of_length(file, "fewer");
         if (done < keep) {
             while (capacity < keep && capacity < done + got) {
                 capacity = capacity ? 2 * capacity : 16 * PIECE;
@@ -212,9 +204,7 @@ static uint8_t *read_items(IdxFile *file, size_t keep) {
         done += got;
     }
     // This also makes zlib compare the checksum.
-    if (read_up_to(file, piece, 1) > 0)
-        die(get_again, "%s: the file goes on after the %u items that its header claims", file->path,
-            file->count);
+    if (read_up_to(file, piece, 1) > 0) die_of_length(file, "more");
     return kept;
 }
 
@@ -233,11 +223,6 @@ static const char *find_directory(const char *directory) {
     if (!S_ISDIR(status.st_mode))
         die("give the folder with the four files; of an archive, the folder it is unpacked in",
             "%s: is not a folder", directory);
-    get_again = same_file(directory, DEBIAN_FOLDER)
-                    ? "the file is damaged; this brings it back: sudo apt-get install --reinstall "
-                      "dataset-fashion-mnist"
-                    : "the file is damaged: copy it again, or leave out --data and "
-                      "FASHION_MNIST_DIR, then the system's files are read";
     return directory;
 }
 
@@ -251,8 +236,6 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     if (images.count != labels.count)
         die("take both files from one data set", "%s has %u images, %s has %u labels", images.path,
             images.count, labels.path, labels.count);
-    if (images.count > INT_MAX)
-        die(get_again, "%s: the header claims %u images", images.path, images.count);
     if (limit > (int)images.count)
         die(xprintf("ask for at most %u", images.count), "%s: %d images are wanted, there are %u",
             images.path, limit, images.count);
@@ -264,8 +247,8 @@ Dataset *fashion_mnist_open(const char *directory, bool train, int limit) {
     data->labels = read_items(&labels, labels.count);
     for (size_t i = 0; i < labels.count; i++)
         if (data->labels[i] >= FASHION_MNIST_CLASSES)
-            die(get_again, "%s: label %d of item %zu is not in 0..9", labels.path, data->labels[i],
-                i);
+            die(get_again, "%s: damaged: label %d of item %zu is not in 0..9", labels.path,
+                data->labels[i], i);
     data->images = read_items(&images, (size_t)data->count);
     idx_close(&images);
     idx_close(&labels);

@@ -4,8 +4,7 @@
 // To read the data set, call fashion_mnist_open(). To go through it in minibatches, call
 // data_iter_new(), then for each epoch data_iter_start() and data_iter_next() until that returns
 // false. To choose the images of a step yourself (as a rank or a worker does), call dataset_read().
-#ifndef FASHION_MNIST_H
-#define FASHION_MNIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ bool data_iter_next(DataIter *iter, Tensor **X, Tensor **y);
 void data_iter_first(DataIter *iter, Tensor **X, Tensor **y);
 int data_iter_batches(const DataIter *iter); // per epoch
 void data_iter_free(DataIter *iter);
-
-#endif

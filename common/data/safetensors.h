@@ -6,8 +6,7 @@
 // To write tensors, call safetensors_save(); to read them back, safetensors_load(). To look into a
 // file that you know nothing about, call safetensors_open(). For a network, call save_parameters()
 // and load_parameters() instead (checkpoints.h).
-#ifndef SAFETENSORS_H
-#define SAFETENSORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ void safetensors_close(SafetensorsFile *file);
 
 // false if this program was built without libjansson. Then all other functions here die().
 bool safetensors_built_in(void);
-
-#endif

@@ -1,7 +1,6 @@
 // backend.h: what a kind of device must implement. Only this folder and common/model include it,
 // and a benchmark; programs use device.h.
-#ifndef BACKEND_H
-#define BACKEND_H
+#pragma once
 
 #include "device.h"
 
@@ -112,5 +111,3 @@ extern const Backend cpu_backend;
 void cpu_devices_work_inline(bool yes);
 // NULL in a program that was built without CUDA, which links cuda_none.c and not device_cuda.c.
 const Backend *cuda_backend(void);
-
-#endif

@@ -14,8 +14,7 @@
 // How many devices a program uses has nothing to do with the hardware. Devices beyond the number of
 // GPUs are further logical devices on the same GPUs (own stream, own memory; `cuda:0#1` is the
 // second one on GPU 0); without a GPU they are CPU workers that share the cores.
-#ifndef DEVICE_H
-#define DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -227,5 +226,3 @@ void devices_close(void);
 // step_graph.c). Registering a function twice has no effect; it stays registered until the program
 // ends.
 void before_devices_close(void (*close)(void));
-
-#endif

@@ -7,8 +7,7 @@
 // at once and is not part of the graph. From then on, until graph_end(), only these devices may be
 // used, and the host must not wait or copy. The memory that the work uses must still be there at
 // the launch.
-#ifndef GRAPH_H
-#define GRAPH_H
+#pragma once
 
 #include "device.h"
 
@@ -19,5 +18,3 @@ void graph_begin(Device *const devices[], int k);
 Graph *graph_end(void);
 void graph_launch(const Graph *graph); // enters the ledger, each time
 void graph_free(Graph *graph);
-
-#endif

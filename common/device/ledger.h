@@ -1,8 +1,7 @@
 // ledger.h: how many bytes each device sent to every other. To count what a piece of work moves,
 // call ledger_reset(), enqueue the work, and ask. There is no need to wait, because copies are
 // entered when they are enqueued.
-#ifndef LEDGER_H
-#define LEDGER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ uint64_t ledger_bytes(const Device *from, const Device *to);
 uint64_t ledger_bytes_between_devices(void);
 // Bytes to and from the host.
 uint64_t ledger_bytes_host(void);
-
-#endif

@@ -140,20 +140,14 @@ static const char *const names[MEMORY_USES] = {
 
 const char *memory_use_name(MemoryUse use) { return names[use]; }
 
-// Uses with one name stand beside each other.
 char *memory_uses(const Device *device, MemoryUse end) {
     char *text = NULL;
-    uint64_t bytes = 0;
     for (MemoryUse use = MEMORY_ALL + 1; use < end; use++) {
-        bytes += device->bytes[use];
-        if (use + 1 < end && strcmp(names[use], names[use + 1]) == 0) continue;
-        if (bytes > 0) {
-            char *longer = xprintf("%s%s%s for %s", text ? text : "", text ? ", " : "",
-                                   grouped(bytes).text, names[use]);
-            free(text);
-            text = longer;
-        }
-        bytes = 0;
+        if (device->bytes[use] == 0) continue;
+        char *longer = xprintf("%s%s%s for %s", text ? text : "", text ? ", " : "",
+                               grouped(device->bytes[use]).text, names[use]);
+        free(text);
+        text = longer;
     }
     return text ? text : xstrdup("nothing");
 }

@@ -4,8 +4,7 @@
 //
 // An address is looked up among one device's allocations, because devices without values may have
 // the same addresses (device_model.c).
-#ifndef MEMORY_H
-#define MEMORY_H
+#pragma once
 
 #include "backend.h"
 
@@ -38,5 +37,3 @@ void memory_used_until(Device *device, const void *address, Event event);
 // Takes out one of the events until which the allocation that the address is in is used. Returns
 // false when none is left.
 bool memory_next_use(Device *device, const void *address, Event *event);
-
-#endif

@@ -1,8 +1,7 @@
 // modelled_hooks.h: what this room asks of a clock that models time, if there is one. The clock is
 // in a later room (common/model/modelled_clock.h), and hands over its functions when it first
 // starts. (What is enqueued it learns as an observer: queue_observer.h.)
-#ifndef MODELLED_HOOKS_H
-#define MODELLED_HOOKS_H
+#pragma once
 
 #include "backend.h"
 
@@ -21,5 +20,3 @@ typedef struct ModelledHooks {
 extern const ModelledHooks *modelled;
 
 Device *open_model_device(int i); // see model_device()
-
-#endif

@@ -9,8 +9,7 @@
 // other only by events.
 //
 // All work is enqueued by one host thread, the one that opened the first device. (This is checked.)
-#ifndef QUEUE_H
-#define QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ void queue_uses(Queue *queue, const void *memory);
 
 // The CUDA stream (cudaStream_t), for libraries that enqueue by themselves; NULL on a CPU device.
 void *queue_native(Queue *queue);
-
-#endif

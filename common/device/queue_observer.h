@@ -3,8 +3,7 @@
 // graphs know their observers only from here.
 //
 // (A trace is none of them. When work starts and ends only its backend knows: see spans.h.)
-#ifndef QUEUE_OBSERVER_H
-#define QUEUE_OBSERVER_H
+#pragma once
 
 #include "queue.h"
 
@@ -25,7 +24,6 @@ typedef struct QueueObserver {
 } QueueObserver;
 
 void queue_observe(const QueueObserver *observer); // it is told once, however often this is called
-void queue_unobserve(const QueueObserver *observer);
 
 // For queue.c and graph.c. The list ends with NULL.
 enum { MAX_OBSERVERS = 4 };
@@ -33,5 +31,3 @@ extern const QueueObserver *queue_observers[MAX_OBSERVERS + 1];
 
 #define FOR_OBSERVERS(o) for (const QueueObserver **o = queue_observers; *o; o++)
 #define TELL(what, ...)  FOR_OBSERVERS(o) if ((*o)->what)((*o)->what)(__VA_ARGS__)
-
-#endif

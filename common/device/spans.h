@@ -1,6 +1,5 @@
 // spans.h: how backends report their work while a trace is recorded (trace.h).
-#ifndef SPANS_H
-#define SPANS_H
+#pragma once
 
 #include "trace.h"
 
@@ -30,5 +29,3 @@ bool trace_is_of_models(void);
 void spans_begin(int most, bool of_models);
 TraceSpan *spans_end(int *count);
 TraceSpan *spans_modelled(int *count);
-
-#endif

@@ -19,13 +19,7 @@ double timer_stop(Timer *timer) {
     double seconds = seconds_now() - timer->started;
     timer->sum += seconds;
     timer->modelled_sum += modelled_now() - timer->modelled_started;
-    timer->count++;
     return seconds;
-}
-
-double timer_modelled_avg(const Timer *timer) {
-    if (isnan(modelled_now())) return NAN;
-    return timer->count ? timer->modelled_sum / timer->count : 0;
 }
 
 double measured_seconds(void) { return has_values(try_gpu(0)) ? seconds_now() : NAN; }

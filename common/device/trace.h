@@ -12,8 +12,7 @@
 // Traces nest as brackets do, and what is done in an inner one belongs to the outer one, too. So a
 // part of a program may trace what it does, whether or not the whole program is being traced
 // (--trace, --timeline).
-#ifndef TRACE_H
-#define TRACE_H
+#pragma once
 
 #include "device.h"
 
@@ -59,5 +58,3 @@ bool trace_left_out(void);
 
 // Orders spans by device, queue (first the one that computes), start, end and number.
 void trace_order(TraceSpan spans[], int count);
-
-#endif

@@ -3,6 +3,7 @@
 // nothing behind them. What is copied to the host arrives as NaN: there are no values, and
 // nothing may look as if there were.
 #include "common/base/error.h"
+#include "common/base/platform.h"
 #include "common/device/memory.h"
 #include "modelled_clock.h"
 
@@ -54,9 +55,6 @@ static double model_memory(const Device *device) {
     return modelled_machine() ? fmin(modelled_machine()->memory, addresses) : addresses;
 }
 
-static void *model_host_alloc(size_t bytes) { return cpu_backend.host_alloc(bytes); }
-static void model_host_free(void *memory) { cpu_backend.host_free(memory); }
-
 // ---- work ------------------------------------------------------------------------------------
 
 static void model_launch(Queue *queue, KernelId kernel, const void *args, size_t size) {}
@@ -92,8 +90,8 @@ const Backend model_backend = {
     .alloc = model_alloc,
     .free = model_free,
     .memory = model_memory,
-    .host_alloc = model_host_alloc,
-    .host_free = model_host_free,
+    .host_alloc = memory_new,
+    .host_free = free,
     .launch = model_launch,
     .copy = model_copy,
     .call = model_call,

@@ -1,8 +1,7 @@
 // layer_kernels.h: the kernels that a layer of a table would launch in a step: the book's own, with
 // the layer's shapes. Whoever asks says what is to be done with each: launch it on a device that
 // computes nothing, or add up what it costs.
-#ifndef LAYER_KERNELS_H
-#define LAYER_KERNELS_H
+#pragma once
 
 #include "kernels/kernels.h"
 #include "layer_tables.h"
@@ -22,5 +21,3 @@ void table_layer_backward(const KernelTaker *to, const TableLayer *l, int images
 void table_loss(const KernelTaker *to, const NetworkTable *network, int images);
 // A step of SGD by gradients that are sums over so many images.
 void table_update(const KernelTaker *to, const NetworkTable *network, int images);
-
-#endif

@@ -34,40 +34,35 @@ static int side_after(int side, Window window) {
     return (side + 2 * window.pad_h - window.h) / window.stride + 1;
 }
 
-static TableLayer conv_layer(Images X, int out, Window window) {
+static TableLayer conv_layer(Images X, int out, Window window, bool norm, bool relu) {
     return (TableLayer){.kind = TABLE_CONVOLUTION,
                         .in = X.channels,
                         .out = out,
                         .side = X.side,
                         .out_side = side_after(X.side, window),
-                        .window = window};
+                        .window = window,
+                        .norm = norm,
+                        .relu = relu};
 }
 
 static Images out_of(const TableLayer *l) { return (Images){l->out, l->out_side}; }
 
 // A convolution, batch normalization and ReLU.
 static Images conv_norm_relu(NetworkTable *network, Images X, int out, Window window) {
-    TableLayer *l = append(network, conv_layer(X, out, window));
-    l->norm = true;
-    l->relu = true;
-    return out_of(l);
+    return out_of(append(network, conv_layer(X, out, window, true, true)));
 }
 
 // The same without ReLU: the end of a residual block.
 static Images conv_norm(NetworkTable *network, Images X, int out, Window window) {
-    TableLayer *l = append(network, conv_layer(X, out, window));
-    l->norm = true;
-    return out_of(l);
+    return out_of(append(network, conv_layer(X, out, window, true, false)));
 }
 
 static Images conv_relu(NetworkTable *network, Images X, int out) {
-    TableLayer *l = append(network, conv_layer(X, out, same(3, 3)));
-    l->relu = true;
-    return out_of(l);
+    return out_of(append(network, conv_layer(X, out, same(3, 3), false, true)));
 }
 
 static Images pool(NetworkTable *network, Images X, Window window) {
-    TableLayer l = conv_layer(X, X.channels, window);
+    TableLayer l = conv_layer(X, X.channels, window, false, false);
     l.kind = TABLE_POOLING;
     return out_of(append(network, l));
 }
@@ -125,7 +120,7 @@ static Images basic_block(NetworkTable *network, Images X, int width) {
     int stride = X.channels == width ? 1 : 2;
     Images Y = conv_norm_relu(network, X, width, square(3, stride, 1));
     Y = conv_norm(network, Y, width, same(3, 3));
-    if (stride == 2) append(network, conv_layer(X, width, square(1, stride, 0)));
+    if (stride == 2) append(network, conv_layer(X, width, square(1, stride, 0), false, false));
     addition(network, Y);
     return Y;
 }
@@ -223,17 +218,7 @@ static Images inception_e(NetworkTable *n, Images X) {
     return (Images){320 + 2 * 384 + 2 * 384 + 192, Y.side};
 }
 
-// Learns beside the main path, and is left out of evaluation.
-static void auxiliary_classifier(NetworkTable *n, Images X) {
-    int first = n->num_layers;
-    Images Y = pool(n, X, square(5, 3, 0));
-    Y = conv_norm_relu(n, Y, 128, one_by_one);
-    Y = conv_norm_relu(n, Y, 768, square(5, 1, 0));
-    linear(n, Y.channels, 1000);
-    for (int l = first; l < n->num_layers; l++) n->layers[l].auxiliary = true;
-}
-
-NetworkTable inception_v3(bool auxiliary) {
+NetworkTable inception_v3(void) {
     NetworkTable network = {.name = "Inception V3"}, *n = &network;
     Images X = {3, 299};
     X = conv_norm_relu(n, X, 32, square(3, 2, 0));
@@ -251,7 +236,6 @@ NetworkTable inception_v3(bool auxiliary) {
     X = inception_c(n, X, 160);
     X = inception_c(n, X, 160);
     X = inception_c(n, X, 192);
-    if (auxiliary) auxiliary_classifier(n, X);
     X = inception_d(n, X);
     X = inception_e(n, X);
     X = inception_e(n, X);
@@ -262,27 +246,14 @@ NetworkTable inception_v3(bool auxiliary) {
 
 // ## Totals
 
-static double weights(const TableLayer *l) {
-    if (l->kind == TABLE_LINEAR) return (double)l->in * l->out;
-    if (l->kind == TABLE_CONVOLUTION) return (double)l->in * l->out * l->window.h * l->window.w;
-    return 0;
-}
-
 double table_layer_params(const TableLayer *l) {
     if (l->kind == TABLE_POOLING || l->kind == TABLE_ADDITION) return 0;
-    return weights(l) + (l->norm ? 2 : 1) * (double)l->out;
+    int window = l->kind == TABLE_CONVOLUTION ? l->window.h * l->window.w : 1;
+    return ((double)l->in * window + (l->norm ? 2 : 1)) * l->out;
 }
-
-double table_layer_macs(const TableLayer *l) { return weights(l) * l->out_side * l->out_side; }
 
 double table_params(const NetworkTable *network) {
     double params = 0;
     for (int l = 0; l < network->num_layers; l++) params += table_layer_params(&network->layers[l]);
     return params;
-}
-
-double table_macs(const NetworkTable *network) {
-    double macs = 0;
-    for (int l = 0; l < network->num_layers; l++) macs += table_layer_macs(&network->layers[l]);
-    return macs;
 }

@@ -11,13 +11,12 @@
 //                           DeepLearningExamples
 //     vgg16                 224 x 224: Simonyan and Zisserman, arXiv 1409.1556, without batch
 //                           normalization
-//     inception_v3          299 x 299: Szegedy et al., arXiv 1512.00567, with or without the
-//                           auxiliary classifier, which helps to train and is then left out
+//     inception_v3          299 x 299: Szegedy et al., arXiv 1512.00567, without the auxiliary
+//                           classifier, which helps to train and is then left out
 //
 // All others have 1000 classes. Their shapes are torchvision's, and the test compares parameters
 // and multiplications with those that it publishes.
-#ifndef LAYER_TABLES_H
-#define LAYER_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,7 +34,6 @@ typedef struct TableLayer {
     Window window;      // of TABLE_CONVOLUTION and TABLE_POOLING
     bool norm;          // batch normalization (two numbers for each channel) in place of a bias
     bool relu;          // follows
-    bool auxiliary;     // of a classifier beside the main path
 } TableLayer;
 
 enum { MOST_TABLE_LAYERS = 160 };
@@ -50,12 +48,8 @@ NetworkTable book_resnet18(int side);
 NetworkTable resnet50(void);
 NetworkTable resnet101(void);
 NetworkTable vgg16(void);
-NetworkTable inception_v3(bool auxiliary);
+NetworkTable inception_v3(void);
 
-// Numbers to learn, and multiplications (each with an addition) for one image, forward.
+// Numbers to learn.
 double table_layer_params(const TableLayer *l);
-double table_layer_macs(const TableLayer *l);
 double table_params(const NetworkTable *network);
-double table_macs(const NetworkTable *network);
-
-#endif

@@ -1,5 +1,5 @@
 // machine.c: how long a kernel takes on a machine, and which ports a copy passes. (machine_file.c
-// reads machines, machine_this.c measures one.)
+// reads machines.)
 #include "machine.h"
 #include "common/base/error.h"
 
@@ -58,10 +58,6 @@ double machine_kernel_seconds(const Machine *machine, KernelTraffic t, bool tf32
         flop = fmax(flop, waves_flop(machine->multiprocessors, t.products));
     return t.moved / bytes_per_second +
            fmax(flop / flop_per_second(machine, t.work, tf32), t.work.bytes / bytes_per_second);
-}
-
-Software machine_software(const Machine *machine) {
-    return machine->multiprocessors > 0 ? BY_OUR_CUDA : BY_ONE_LAUNCH;
 }
 
 // ---- ports -----------------------------------------------------------------------------------

@@ -9,8 +9,8 @@
 // how fast a device computes, how fast its memory is, what a launch costs the host, and how devices
 // are connected. Its lines are "field value unit", and # begins a comment. The files in
 // common/model/machines/ are built into the programs, and they say where each figure comes from.
-// Your own file can be given by its path. `--machine print:NAME` prints a file, and `--machine
-// print:this` measures this computer and prints what it found. These are the fields:
+// Your own file can be given by its path; `--machine print:NAME` prints a file to begin with. These
+// are the fields:
 //
 //     about             a line of English
 //     devices           8                          # per host
@@ -41,8 +41,7 @@
 //     root_bandwidth    22 GB/s                    # other by PCIe; elsewhere each has a root port
 //     cards             8                          # optional; default: 0
 //     network           25 GB/s 10 us              # if there are cards
-#ifndef MACHINE_H
-#define MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -109,20 +108,6 @@ double machine_bytes(const char *text);
 // Makes a machine from the text of such a file. Messages call the file `name`.
 const Machine *machine_parse(const char *name, const char *text);
 
-// Measures this computer in about two seconds. Returns the text of a machine file, which also says
-// how each figure was found; give it to machine_parse(), then free() it. The devices are of the
-// kind that devices_init() chose. Each CPU device has `threads` threads, at least 1 (GPUs ignore
-// this). The machine has devices_that_fit(threads) devices, but at least `devices`. Cores share
-// caches and memory, so `devices` of those that fit compute at the same time while they are
-// measured; 0 means all. Other programs that run meanwhile make the computer look slower than it
-// is.
-//
-// Call it before the first device is opened. It ends with devices_close().
-char *machine_this(int threads, int devices);
-// How many GPUs there are, or how many CPU devices can have a core for each of their threads; at
-// least 1.
-int devices_that_fit(int threads);
-
 // The same machine, but parts of it cost nothing. The time that a step then saves is what those
 // parts cost. Stop the clock before the returned machine goes out of scope.
 enum {
@@ -139,8 +124,6 @@ bool machine_has_devices(const Machine *machine, int count);
 // take their time side by side, so the longer one counts (the roofline). The time for what is moved
 // besides is added. On a GPU a product runs in waves; see machine.c.
 double machine_kernel_seconds(const Machine *machine, KernelTraffic traffic, bool tf32);
-// Whose kernels it runs unless a framework's are asked for: ours for GPUs, or ours for CPUs.
-Software machine_software(const Machine *machine);
 
 // The route from one device to another. The ports that it passes are numbered 0 to
 // machine_ports()-1. Each carries one copy at a time, in one direction, and is free for the next as
@@ -164,5 +147,3 @@ int machine_ports(const Machine *machine, int num_devices);
 // from and to are device numbers; HOST_MEMORY is the memory of the host that the other side is on
 // (each host has the data set). Not for from == to.
 Route machine_route(const Machine *machine, int from, int to);
-
-#endif

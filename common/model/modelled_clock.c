@@ -182,8 +182,8 @@ static double least_seconds(void) {
 
 static void launch_kernel(Queue *queue, KernelId kernel, const void *args) {
     if (!is_timed(queue)) return;
-    Software whose = clock_.framework ? BY_ONE_LAUNCH : machine_software(&clock_.kept);
-    KernelTraffic traffic = kernel_traffic(whose, kernel, args);
+    bool our_cuda = clock_.kept.multiprocessors > 0 && !clock_.framework;
+    KernelTraffic traffic = kernel_traffic(our_cuda ? BY_OUR_CUDA : BY_ONE_LAUNCH, kernel, args);
     double seconds = traffic.launches * least_seconds() +
                      machine_kernel_seconds(&clock_.kept, traffic, queue->device->tf32);
     Work work = {.seconds = queue->device->slowdown * seconds};
@@ -400,9 +400,4 @@ double modelled_seconds(void) {
     double latest = clock_.waited;
     for (int h = 0; h < clock_.num_hosts; h++) latest = fmax(latest, clock_.hosts[h]);
     return latest;
-}
-
-double modelled_busy(const Device *device) {
-    if (!clock_.machine || !is_timed(device->queues[COMPUTE])) return NAN;
-    return simulation_queue_busy(clock_.simulation, queue_of(device->queues[COMPUTE]));
 }

@@ -18,8 +18,7 @@
 //
 // The times depend only on the program's work and the machine's figures, so they are the same in
 // every run and on every computer.
-#ifndef MODELLED_CLOCK_H
-#define MODELLED_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include "common/device/device.h"
@@ -45,9 +44,6 @@ const char *modelled_machine_name(void);
 // before you call it, for example with synchronize_all(). NAN if there is no clock.
 double modelled_seconds(void);
 
-// Seconds for which the device's compute queue was busy, as far as the program has waited.
-double modelled_busy(const Device *device);
-
 // Device i that computes nothing (device_model.c), to model how long something would take.
 Device *model_device(int i);
 
@@ -55,5 +51,3 @@ Device *model_device(int i);
 // the time of a launch, so that a loop that asks again and again comes to an end.
 bool modelled_reached(Event event);
 extern const struct Backend model_backend;
-
-#endif

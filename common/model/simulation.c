@@ -21,7 +21,7 @@ typedef struct Line {          // a queue
     Piece *pieces;             // from number `forgotten` + 1 on
     size_t count, room, known; // how many pieces; for how many of them the time is known
     uint64_t forgotten;
-    double free, busy; // when the last known piece is done; seconds of all known pieces
+    double free;       // when the last known piece is done
     int first_waiting; // the first queue that waits for a moment of this one, or -1
     int next_waiting;  // the next queue that waits for the same one as this, or -1
     bool asked;        // its next piece is in the agenda
@@ -124,7 +124,6 @@ static void piece_is_done(Simulation *s, int queue, double done) {
     Piece *piece = &line->pieces[line->known++];
     double seconds = piece->work.seconds + piece->work.latency;
     piece->done = line->free = done;
-    line->busy += seconds;
     if (!piece->waits && s->observer) s->observer(piece->work.tag, queue, done - seconds, done);
     wake_waiting(s, line);
 }
@@ -268,5 +267,4 @@ void simulation_forget(Simulation *s, double now) {
     }
 }
 
-double simulation_queue_busy(const Simulation *s, int queue) { return s->lines[queue].busy; }
 void simulation_observe(Simulation *s, SimulationObserver *observer) { s->observer = observer; }

@@ -23,8 +23,7 @@
 //
 // Events are evaluated in order of time, and only as far as the caller asks, because what is added
 // later may be ready before what is still waiting.
-#ifndef SIMULATION_H
-#define SIMULATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -71,11 +70,6 @@ bool simulation_is_past(Simulation *s, Moment moment, double now);
 // Promises that nothing will be issued before `now`, so what was done by then can be forgotten.
 void simulation_forget(Simulation *s, double now);
 
-// Seconds that a queue was in use, as far as events have been evaluated.
-double simulation_queue_busy(const Simulation *s, int queue);
-
 // Is called for each piece of work (not for waits) when its times are known.
 typedef void SimulationObserver(void *tag, int queue, double start, double end);
 void simulation_observe(Simulation *s, SimulationObserver *observer);
-
-#endif

@@ -1,7 +1,6 @@
 // bars.h: the work of a lane (lanes.h) as bars along an axis of time, for timeline.c. To get the
 // bars of a lane, call bars_of(); to get the words for one, bar_title().
-#ifndef BARS_H
-#define BARS_H
+#pragma once
 
 #include "lanes.h"
 
@@ -43,5 +42,3 @@ int bars_of(const Lane *lane, const Axis *axis, int level, Bar **bars);
 // (conv2d_forward) on cuda:0, 1.200 ms to 1.530 ms", and for a copy "3 MB from cpu to cuda:0".
 // `where` is the name of its device or lane. free() it.
 char *bar_title(const Bar *bar, const Axis *axis, const char *where);
-
-#endif

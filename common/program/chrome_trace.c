@@ -110,29 +110,19 @@ static int begun_before(const Lane *lane, double time) {
     return low;
 }
 
-// What the device finished last before that time.
-static Place last_before(const Lane lanes[], int n, const Device *device, double time) {
-    Place last = {0};
-    for (int l = 0; l < n; l++) {
-        if (lanes[l].device != device) continue;
-        int i = begun_before(&lanes[l], time) - 1;
-        if (i >= 0 && lanes[l].spans[i].end > time) i--;
-        if (i >= 0 && (!last.span || lanes[l].spans[i].end > last.span->end))
-            last = (Place){&lanes[l], &lanes[l].spans[i]};
+// What the device finished last before that time or, with `after`, began first from that time on.
+static Place nearest(const Lane lanes[], int n, const Device *device, double time, bool after) {
+    Place best = {0};
+    for (const Lane *lane = lanes; lane < lanes + n; lane++) {
+        if (lane->device != device) continue;
+        int i = begun_before(lane, time);
+        if (!after && --i >= 0 && lane->spans[i].end > time) i--;
+        if (i < 0 || i >= lane->count) continue;
+        const TraceSpan *span = &lane->spans[i], *other = best.span;
+        if (!other || (after ? span->start < other->start : span->end > other->end))
+            best = (Place){lane, span};
     }
-    return last;
-}
-
-// What the device began first from that time on.
-static Place first_after(const Lane lanes[], int n, const Device *device, double time) {
-    Place first = {0};
-    for (int l = 0; l < n; l++) {
-        if (lanes[l].device != device) continue;
-        int i = begun_before(&lanes[l], time);
-        if (i < lanes[l].count && (!first.span || lanes[l].spans[i].start < first.span->start))
-            first = (Place){&lanes[l], &lanes[l].spans[i]};
-    }
-    return first;
+    return best;
 }
 
 // Viewers tie each end of an arrow to the piece of work around it. So the arrow leaves just before
@@ -156,9 +146,9 @@ static void write_arrows_of(Writer *w, const Lane lanes[], int n, const Lane *la
         if (!span->from || span->from == span->to) continue;
         if (span->from == host() || span->to == host()) continue; // the host has no lane
         if (span->device == span->to)
-            write_arrow(w, last_before(lanes, n, span->from, span->start), here);
+            write_arrow(w, nearest(lanes, n, span->from, span->start, false), here);
         else
-            write_arrow(w, here, first_after(lanes, n, span->to, span->end));
+            write_arrow(w, here, nearest(lanes, n, span->to, span->end, true));
     }
 }
 
@@ -186,7 +176,8 @@ static void write_set(Writer *w, const SpanSet *set) {
     write_name(w, "process_name", 0, set->name);
     for (int l = 0; l < n; l++) {
         int tid = tid_of(&lanes[l]);
-        char *name = lane_name(&lanes[l]);
+        char *name = xprintf("%s %s", device_name(lanes[l].device),
+                             lanes[l].communicates ? "communication" : "compute");
         write_name(w, "thread_name", tid, name);
         begin_event(w, "M", tid);
         fprintf(w->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", tid);

@@ -20,7 +20,6 @@ struct Curves {
     const Flags *flags;
     char *rows; // of the CSV, without its head
     const char *csv, *png;
-    char *file; // gnuplot reads this: the CSV, or a temporary one if that cannot be read again
     char *script;
     bool can_draw;
     Drawing drawing; // the PNG that gnuplot is writing
@@ -44,9 +43,6 @@ Curves *curves_new(const Flags *flags, const char *csv, const char *png) {
     *c = (Curves){.flags = flags, .rows = xstrdup(""), .csv = csv, .png = png};
     if (flags->log_loss) c->losses = open_memstream(&c->loss_text, &c->loss_size);
     if (!csv) return c;
-    char *beside = xprintf("%s.csv", png);
-    c->file = is_written_directly(csv) ? output_temporary(beside) : xstrdup(csv);
-    free(beside);
     c->script = plot_script("training_curves.gp");
     c->can_draw = plot_can_draw(c->script, "the curves go", csv);
     return c;
@@ -59,21 +55,18 @@ static void write_csv(const char *path, const char *head, const char *rows) {
     fprintf(file.stream, "%s\n%s", head, rows);
     output_close(&file);
 }
-static void write_points(const Curves *c, const char *path) {
-    write_csv(path, "devices,epoch,train_loss,test_acc,seconds", c->rows);
-}
 
 static void show_as_text(const Curves *c) {
     int columns = terminal_columns(); // 0 where there is no terminal
     char *output = xprintf("dumb %d 24", columns >= 40 ? columns : 80);
     fflush(stdout); // what was printed before comes before the plot
-    Process gnuplot = gnuplot_start(c->script, (const char *const[]){c->file, NULL}, output);
+    Process gnuplot = gnuplot_start(c->script, (const char *const[]){c->csv, NULL}, output);
     if (gnuplot) gnuplot_succeeded(gnuplot);
     free(output);
 }
 
 static void finish_drawing(Curves *c) {
-    if (!plot_finish(&c->drawing, c->png, c->csv)) c->can_draw = false;
+    if (!plot_finish(&c->drawing, c->csv)) c->can_draw = false;
 }
 
 static void add_point(Curves *c, double epoch, double loss, double acc, double seconds) {
@@ -82,57 +75,31 @@ static void add_point(Curves *c, double epoch, double loss, double acc, double s
     c->rows = rows;
     if (!c->csv) return;
     finish_drawing(c);
-    write_points(c, c->file);
+    write_csv(c->csv, "devices,epoch,train_loss,test_acc,seconds", c->rows);
     if (c->can_draw && c->flags->live) show_as_text(c);
     if (c->can_draw)
-        c->drawing = plot_start(c->png, c->script, (const char *const[]){c->file, NULL});
+        c->drawing = plot_start(c->png, c->script, (const char *const[]){c->csv, NULL});
 }
 
 void curves_free(Curves *c) {
     if (c->losses && fclose(c->losses) == 0)
         write_csv(c->flags->log_loss, "step,loss", c->loss_text);
-    if (c->csv) {
-        finish_drawing(c);
-        bool is_temporary = strcmp(c->file, c->csv) != 0;
-        if (is_temporary) write_points(c, c->csv);
-        if (is_temporary) output_discard(c->file);
-    }
+    finish_drawing(c);
     free(c->loss_text);
-    free(c->file);
     free(c->script);
     free(c->rows);
     free(c);
 }
 
-char *curves_rows(const Curves *c) { return xstrdup(c->rows); }
-
-// Reads the row at *rows, and goes to the next one. Returns its devices; 0: there is no whole row.
-static int next_row(const char **rows, double *acc) {
-    int devices, length = 0;
-    double epoch, loss, seconds;
-    if (sscanf(*rows, "%d,%lf,%lf,%lf,%lf%n", &devices, &epoch, &loss, acc, &seconds, &length) != 5)
-        return 0;
-    *rows += length;
-    return *(*rows)++ == '\n' ? devices : 0;
-}
-
-bool curves_restore(Curves *c, const char *rows) {
-    double acc;
-    free(c->rows);
-    c->rows = xstrdup(rows);
-    while (*rows)
-        if (next_row(&rows, &acc) < 1) return false;
-    return true;
-}
-
-double curves_last(const Curves *c, int devices) {
-    double acc, last = NAN;
-    for (const char *rows = c->rows; *rows;)
-        if (next_row(&rows, &acc) == devices) last = acc;
-    return last;
-}
+const char *curves_rows(const Curves *c) { return c->rows; }
 
 // ---- a run -------------------------------------------------------------------------------------
+
+static void go_on_after(Curves *c, int epoch) {
+    c->first_epoch = c->last_epoch = epoch;
+    c->steps = (long)epoch * c->batches;
+    c->progress = progress_start(c->total - c->steps);
+}
 
 long curves_begin(Curves *c, const DataIter *iter, Device *const devices[], int k, float lr) {
     const Flags *flags = c->flags;
@@ -144,14 +111,14 @@ long curves_begin(Curves *c, const DataIter *iter, Device *const devices[], int 
     if (flags->steps >= 0 && flags->steps < c->total) c->total = flags->steps;
     c->seconds = c->modelled_seconds = 0;
     c->diverged = "";
-    curves_go_on(c, 0);
+    go_on_after(c, 0);
     return c->total;
 }
 
-void curves_go_on(Curves *c, int epoch) {
-    c->first_epoch = c->last_epoch = epoch;
-    c->steps = (long)epoch * c->batches;
-    c->progress = progress_start(c->total - c->steps);
+void curves_go_on(Curves *c, int epoch, const char *rows) {
+    free(c->rows);
+    c->rows = xstrdup(rows);
+    go_on_after(c, epoch);
 }
 
 long curves_steps(const Curves *c) { return c->steps; }

@@ -4,8 +4,7 @@
 //
 // The curves go to a CSV file, from which gnuplot draws a PNG (plots/training_curves.gp) while the
 // training goes on. Without gnuplot you get a warning and the CSV.
-#ifndef CURVES_H
-#define CURVES_H
+#pragma once
 
 #include "flags.h"
 #include "common/data/fashion_mnist.h"
@@ -20,8 +19,8 @@ void curves_free(Curves *curves); // waits for the last picture, and writes --lo
 
 // A run begins. Returns how many minibatches --epochs and --steps ask for.
 long curves_begin(Curves *curves, const DataIter *iter, Device *const devices[], int k, float lr);
-// Instead of at its first epoch, it begins after this one, with --resume.
-void curves_go_on(Curves *curves, int epoch);
+// --resume: the run begins after this epoch instead, and the curves have these rows already.
+void curves_go_on(Curves *curves, int epoch, const char *rows);
 
 // Whether there are minibatches left to train: not after --steps, and not when interrupted().
 bool curves_more(const Curves *curves);
@@ -40,11 +39,5 @@ const char *curves_end(const Curves *curves, double acc);
 
 long curves_steps(const Curves *curves); // of this run, so far
 
-// For checkpoints: all points so far, as rows of the CSV without its head, to free(). And from such
-// rows: false if they are damaged.
-char *curves_rows(const Curves *curves);
-bool curves_restore(Curves *curves, const char *rows);
-// The accuracy in the last row with so many devices; NaN if there is none.
-double curves_last(const Curves *curves, int devices);
-
-#endif
+// For checkpoints: all points so far, as rows of the CSV without its head.
+const char *curves_rows(const Curves *curves);

@@ -12,7 +12,7 @@
 int exercise_main(int argc, char *argv[], const Exercise *exercise) {
     if (argc > 1 && strcmp(argv[1], "--facts") == 0) return facts_main(argc, argv);
     char *names = xprintf("%s data", exercise->flags);
-    Flags flags = book_begin(argc, argv, exercise->about, names, exercise->defaults);
+    Flags flags = book_begin(argc, argv, exercise->about, names, exercise->program);
     free(names);
     if (exercise->prepare) exercise->prepare(&flags);
     book_outputs(".csv .png");

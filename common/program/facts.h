@@ -13,8 +13,7 @@
 // - Small cases come first, because the judge shows the first one that differs.
 // - What the work leaves behind is a fact, too: bytes, cargo, launches, modelled times.
 // - If several answers are right, record what all of them share.
-#ifndef FACTS_H
-#define FACTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +34,7 @@ typedef struct Part {
 typedef struct Group {
     const char *name;
     void (*cases)(void);
-    int seconds; // the time limit; 0: 10
+    int seconds; // of processor time, or of waiting, that it may take; 0: 10
 } Group;
 
 extern const Part parts[];   // in cases.c; the last is {0}
@@ -83,5 +82,3 @@ void facts_go_on(const char *passed_on);
 // PROGRAM --facts FILE SEED: runs all groups and writes their facts to the file. (To a file because
 // MPI closes other descriptors.) Returns main()'s status. exercise_main() calls it.
 int facts_main(int argc, char *argv[]);
-
-#endif

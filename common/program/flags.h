@@ -1,8 +1,7 @@
 // flags.h: the command line. The flags that chapters share are here. Each program says which of
 // them it has, and may add a table with more. To read them, call book_begin() (program.h), which
 // calls parse_flags().
-#ifndef FLAGS_H
-#define FLAGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,18 +19,19 @@ typedef enum {
     FLAG_HELP
 } FlagKind;
 
-// {"bn", FLAG_CHOICE, &bn, "M", .help = "batch norm's statistics", .choices = "local|sync"} is the
-// flag --bn M. Its value goes to the variable bn, whose initial value is the default.
+// {"bn", FLAG_CHOICE, &bn, "M", .standard = "local", .help = "batch norm's statistics",
+// .choices = "local|sync"} is the flag --bn M. Its value goes to the variable bn.
 typedef struct Flag {
     const char *name;
     FlagKind kind;
     void *value;
     const char *argument, *help;
+    const char *standard;  // its default, as on the command line; NULL: what the variable has
     long least, most;      // of an integer
     bool unbounded;        // "inf" means `most`
     const char *counts;    // what the integer counts: "epochs"
     const char *choices;   // "star|sharded|ring|tree"
-    const char *otherwise; // what --help shows if the program chooses the value
+    const char *otherwise; // what --help shows if there is no default
 } Flag;
 
 // The flags that chapters share: batch_size is the value of --batch-size. A text without a default
@@ -57,20 +57,24 @@ typedef struct Flags {
     const char *csv;  // NULL: DIR/PROGRAM.csv
     const char *out;
     bool predict; // see predict.h
-    // What the program says about itself:
+} Flags;
+
+// The folder of --out, unless another is given.
+#define DEFAULT_OUT "plots"
+
+// What else a program says about itself.
+typedef struct Program {
+    const Flag *own;         // the flags that it adds, {0} last; NULL: none
     const char *quick_means; // what --quick stands for, "--epochs 3 --seeds 4"; NULL: see below
     const char *next;        // what to run after this program: "make run-05"
     bool of_ranks;           // several processes may run it together
-    const Flag *own;         // the flags that it adds, {0} last; NULL: none
-} Flags;
+} Program;
 
-// The defaults that chapters share: the book's batch size 256, lr 0.2, 10 epochs.
-extern const Flags default_flags;
-
-// Reads the command line of a program that has the flags `names` ("devices lr epochs"), the flags
-// of `defaults.own`, and those that all programs have (`all_have` in flags.c). Values are given as
-// --lr 0.1 or --lr=0.1. A wrong flag or value ends the program with status 2 before it does
-// anything. So does --backend model with a flag that needs values (`about_values`).
+// Reads the command line of a program that has the flags `names`, the flags of `program.own`, and
+// those that all programs have (`all_have` in flags.c). In "devices=2 lr epochs=", --devices has
+// the default 2, --lr the book's, and --epochs none. Values are given as --lr 0.1 or --lr=0.1. A
+// wrong flag or value ends the program with status 2 before it does anything. So does --backend
+// model with a flag that needs values (`about_values`).
 //
 // --help prints `about`, the flags that most people use, three examples and the other flags. Each
 // has its default beside it, or the value given earlier on the command line. Then the program ends
@@ -82,14 +86,12 @@ extern const Flags default_flags;
 // itself. If quick_means is NULL, the program is that quick anyway.
 //
 // --machine chooses the machine of the modelled clock (common/model/machine.h) by its name or its
-// file. `this` is the computer at hand, which is measured first (machine_this()). `list` prints the
-// built-in machines, `print:NAME` the file of one, and both end the program.
+// file. `list` prints the built-in machines, `print:NAME` the file of one, and both end the
+// program.
 //
 // Also calls set_program_name(), catch_interrupts(), predict_enable() and devices_init(), and
 // starts the modelled clock of --machine.
-Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Flags defaults);
+Flags parse_flags(int argc, char *argv[], const char *about, const char *names, Program program);
 
-// Whether a list of flags ("devices lr epochs") has this one.
+// Whether a list of flags ("devices=2 lr") has this one.
 bool is_listed(const char *names, const char *flag);
-
-#endif

@@ -4,8 +4,7 @@
 // loop calls finish_on_interrupt() when it has something to keep, and asks interrupted() at each
 // minibatch. The first signal then only makes that true, so the program can write what it has and
 // return EXIT_INTERRUPTED. A second signal still ends it at once, and so does the time limit below.
-#ifndef INTERRUPT_H
-#define INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ void catch_interrupts(void);
 // two questions so far if that is more. It then has the same time again to end.
 void finish_on_interrupt(void);
 bool interrupted(void);
-
-#endif

@@ -20,11 +20,6 @@ int lanes_of(const SpanSet *set, Lane **lanes) {
     return n;
 }
 
-char *lane_name(const Lane *lane) {
-    return xprintf("%s %s", device_name(lane->device),
-                   lane->communicates ? "communication" : "compute");
-}
-
 // ---- kinds of work ---------------------------------------------------------------------------
 
 static const char *const names[NUM_WORK_KINDS] = {"compute", "forward", "backward", "exchange",

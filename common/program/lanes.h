@@ -1,8 +1,7 @@
 // lanes.h: the spans of a trace (common/device/trace.h) as files and pictures show them. To sort
 // them into a lane for each queue, call lanes_of(). To know the kind of work of each span, call
 // work_kind() for one span of a lane after the other.
-#ifndef LANES_H
-#define LANES_H
+#pragma once
 
 #include "common/device/trace.h"
 
@@ -24,8 +23,6 @@ typedef struct Lane {
 
 // Returns how many queues have spans in the set; free() the lanes.
 int lanes_of(const SpanSet *set, Lane **lanes);
-// "cpu:0 compute", "cpu:0 communication"; free() it.
-char *lane_name(const Lane *lane);
 
 typedef enum {
     WORK_COMPUTE, // that is part of no training, if its label says so
@@ -51,5 +48,3 @@ WorkKind work_kind(const TraceSpan *span, WorkKind before);
 // What is known besides the kind: the label without that name ("conv1" of "forward conv1"), or the
 // name of the work if there is no label.
 const char *work_detail(const TraceSpan *span);
-
-#endif

@@ -9,8 +9,7 @@
 //     modelled_end(&run);
 //
 // Then run.seconds says how long a step took. (Between begin and end, the loop may be used again.)
-#ifndef MODELLED_RUN_H
-#define MODELLED_RUN_H
+#pragma once
 
 #include "common/model/modelled_clock.h"
 
@@ -33,5 +32,3 @@ typedef struct ModelledRun {
 void modelled_begin(ModelledRun *run);
 bool modelled_run(ModelledRun *run); // whether there is one more step to do; waits for all devices
 void modelled_end(ModelledRun *run);
-
-#endif

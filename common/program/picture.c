@@ -114,27 +114,15 @@ int picture_text_width(const char *text, int height) {
     return layout(NULL, 0, 0, height, text, (Color){0, 0, 0});
 }
 
-// ---- values as colors ------------------------------------------------------------------------
+// ---- values ----------------------------------------------------------------------------------
 
-static uint8_t level(float value) {
-    return !(value > 0) ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255.0f + 0.5f);
-}
-
-Color gray(float value) { return (Color){level(value), level(value), level(value)}; }
-
-Color diverging(float value) {
-    static const float red[3] = {0.70f, 0.09f, 0.17f}, blue[3] = {0.13f, 0.40f, 0.67f};
-    const float *end = value > 0 ? red : blue;
-    float part = fminf(fabsf(value), 1.0f);
-    return (Color){level(1 + part * (end[0] - 1)), level(1 + part * (end[1] - 1)),
-                   level(1 + part * (end[2] - 1))};
-}
-
-void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,
-                    Color (*color_of)(float value)) {
+void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols) {
     for (int i = 0; i < rows; i++)
-        for (int j = 0; j < cols; j++)
-            picture_box(p, x + j * zoom, y + i * zoom, zoom, zoom, color_of(values[i * cols + j]));
+        for (int j = 0; j < cols; j++) {
+            float light = fminf(fmaxf(1 - values[i * cols + j], 0), 1);
+            uint8_t level = (uint8_t)(light * 255.0f + 0.5f);
+            picture_box(p, x + j * zoom, y + i * zoom, zoom, zoom, (Color){level, level, level});
+        }
 }
 
 // ---- file ------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 // picture.h: small pictures. Make one with picture_new(), draw boxes, text and values into it,
 // write it as PNG with picture_save(), and picture_free() it. (sheet.h draws the same as SVG, too.)
-#ifndef PICTURE_H
-#define PICTURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,15 +29,9 @@ int picture_text_width(const char *text, int height);
 int picture_baseline(int y, int height);
 float picture_font_size(int height);
 
-// rows x cols values, each a square of `zoom` pixels whose color is color_of(value).
-void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols,
-                    Color (*color_of)(float value));
-// 0 black .. 1 white
-Color gray(float value);
-// -1 blue .. 0 white .. 1 red, which readers who confuse red and green can tell apart
-Color diverging(float value);
+// rows x cols values, each a square of `zoom` pixels: 0 is white, 1 black, as ink on paper. (Images
+// of the data set are white on black.)
+void picture_values(Picture *p, int x, int y, int zoom, const float *values, int rows, int cols);
 
 // Writes the PNG, whole or not at all; die()s if that fails.
 void picture_save(const Picture *p, const char *path);
-
-#endif

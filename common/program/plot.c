@@ -2,11 +2,9 @@
 // the PNG when it is whole.
 #include "plot.h"
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/platform.h"
 #include "interrupt.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,12 +43,11 @@ bool gnuplot_succeeded(Process gnuplot) {
     return status == 0;
 }
 
-bool gnuplot_runs(char *arguments[]) {
-    Process gnuplot = process_start(arguments, true);
-    return gnuplot && gnuplot_succeeded(gnuplot);
+// The path in a form that gnuplot takes for a file, whatever its name. (It takes a < or | in front
+// for a command, - for its input, ~ for a home folder.) free() it.
+static char *plot_path(const char *path) {
+    return xprintf("%s%s", path[0] == '/' ? "" : "./", path);
 }
-
-char *plot_path(const char *path) { return xprintf("%s%s", path[0] == '/' ? "" : "./", path); }
 
 // (Ctrl-C does not reach gnuplot, because a training that it stops still draws its last picture.
 // With -d, pictures do not depend on ~/.gnuplot.)
@@ -68,23 +65,12 @@ Process gnuplot_start(const char *script, const char *const inputs[], const char
     return gnuplot;
 }
 
-// ---- whole PNGs ------------------------------------------------------------------------------
-
-bool png_is_whole(const char *path) {
-    static const char end[] = "\0\0\0\0IEND\xae\x42\x60\x82"; // the last part of each PNG
-    char last[sizeof end - 1] = "";
-    FILE *file = fopen(path, "rbe");
-    bool whole = file && fseek(file, -(long)sizeof last, SEEK_END) == 0 &&
-                 fread(last, sizeof last, 1, file) == 1 && memcmp(last, end, sizeof last) == 0;
-    if (file) fclose(file);
-    return whole;
-}
-
 // ---- a picture -------------------------------------------------------------------------------
 
 bool plot_can_draw(const char *script, const char *what, const char *figures) {
     if (!has_processes) return false; // in a page, which draws for itself
-    if (!gnuplot_runs((char *[]){"gnuplot", "--version", NULL}))
+    Process gnuplot = process_start((char *[]){"gnuplot", "--version", NULL}, true);
+    if (!gnuplot || !gnuplot_succeeded(gnuplot))
         warn("no gnuplot: %s to %s only (`make setup` installs gnuplot)", what, figures);
     else if (access(script, R_OK) != 0)
         warn("no %s beside this program's folder: %s to %s only", script, what, figures);
@@ -94,29 +80,34 @@ bool plot_can_draw(const char *script, const char *what, const char *figures) {
 }
 
 Drawing plot_start(const char *png, const char *script, const char *const inputs[]) {
-    Drawing drawing = {.temporary = output_temporary(png)};
-    char *output = plot_path(drawing.temporary);
+    Drawing drawing = {.file = output_open(png)};
+    char *output = plot_path(drawing.file.temporary);
     drawing.gnuplot = gnuplot_start(script, inputs, output);
     free(output);
     return drawing;
 }
 
-bool plot_finish(Drawing *drawing, const char *png, const char *figures) {
-    if (!drawing->temporary) return true;
-    bool drawn = drawing->gnuplot && gnuplot_succeeded(drawing->gnuplot);
-    // gnuplot does not notice that the disk is full.
-    bool whole = drawn && (is_written_directly(png) || png_is_whole(drawing->temporary));
-    if (!whole) {
-        output_discard(drawing->temporary);
-        warn("gnuplot could not %s %s; the figures are in %s", drawn ? "write all of" : "draw", png,
-             figures);
-        drawn = false;
-    } else if (output_publish(drawing->temporary, png) != 0) {
-        drawn = false;
-        warn("%s: %s; the figures are in %s", png, strerror(errno), figures);
+// gnuplot does not notice that the disk is full.
+static bool png_is_whole(const char *path) {
+    static const char end[] = "\0\0\0\0IEND\xae\x42\x60\x82"; // the last part of each PNG
+    char last[sizeof end - 1] = "";
+    FILE *file = fopen(path, "rbe");
+    bool whole = file && fseek(file, -(long)sizeof last, SEEK_END) == 0 &&
+                 fread(last, sizeof last, 1, file) == 1 && memcmp(last, end, sizeof last) == 0;
+    if (file) fclose(file);
+    return whole;
+}
+
+bool plot_finish(Drawing *drawing, const char *figures) {
+    if (!drawing->file.stream) return true;
+    bool drawn = drawing->gnuplot && gnuplot_succeeded(drawing->gnuplot) &&
+                 png_is_whole(drawing->file.temporary);
+    if (drawn) {
+        output_close(&drawing->file);
+    } else {
+        warn("gnuplot could not draw %s; the figures are in %s", drawing->file.path, figures);
+        output_abandon(&drawing->file);
     }
-    free(drawing->temporary);
-    *drawing = (Drawing){0};
     return drawn;
 }
 
@@ -125,7 +116,7 @@ bool plot_draw_from(const char *png, const char *script, const char *const input
     bool drawn = plot_can_draw(path, "the figures go", inputs[0]);
     if (drawn) {
         Drawing drawing = plot_start(png, path, inputs);
-        drawn = plot_finish(&drawing, png, inputs[0]);
+        drawn = plot_finish(&drawing, inputs[0]);
     }
     free(path);
     return drawn;

@@ -1,10 +1,10 @@
 // plot.h: pictures that gnuplot draws from figures in files. To draw one, call plot_draw(). A
 // script plots/NAME.gp gets the names of its input files and, last, that of the PNG:
 // `gnuplot -c plots/NAME.gp INPUT.. PNG`.
-#ifndef PLOT_H
-#define PLOT_H
+#pragma once
 
 #include <stdbool.h>
+#include "common/base/file.h"
 #include "common/base/platform.h"
 
 // plot_draw("run.png", "allreduce.gp", "run.csv") draws, and waits for it. The PNG is whole or not
@@ -24,27 +24,17 @@ bool plot_can_draw(const char *script, const char *what, const char *figures);
 
 // A picture that gnuplot is drawing.
 typedef struct Drawing {
-    char *temporary; // the PNG until it is whole
-    Process gnuplot; // 0: nothing is being drawn
+    OutputFile file; // the PNG; without a stream, nothing is being drawn
+    Process gnuplot; // 0: it could not be started
 } Drawing;
 
 // `inputs` ends with NULL; `script` is a path.
 Drawing plot_start(const char *png, const char *script, const char *const inputs[]);
 // Waits, and takes over the picture. Returns false, with a warning that says where the figures are,
 // if there is none. Does nothing, and returns true, when nothing is being drawn.
-bool plot_finish(Drawing *drawing, const char *png, const char *figures);
+bool plot_finish(Drawing *drawing, const char *figures);
 
-// The path in a form that gnuplot takes for a file, whatever its name. (It takes a < or | in front
-// for a command, - for its input, ~ for a home folder.) free() it.
-char *plot_path(const char *path);
 // Starts gnuplot with a script, its inputs and any `output`; 0 if it could not be started.
 Process gnuplot_start(const char *script, const char *const inputs[], const char *output);
 // Whether it ended well.
 bool gnuplot_succeeded(Process gnuplot);
-// Runs gnuplot silently with these arguments (the first is "gnuplot"). Whether it ended well.
-bool gnuplot_runs(char *arguments[]);
-
-// Whether a file ends as a PNG does. (A program may write half of one without noticing.)
-bool png_is_whole(const char *path);
-
-#endif

@@ -9,8 +9,7 @@
 //
 // On the book's pages each question is a box above the code that asks it, so the call must have the
 // whole question as one string.
-#ifndef PREDICT_H
-#define PREDICT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ Prediction predict_yes_no(const char *question);
 // which a student can hand in.
 void predict_compare(Prediction expected, double result, const char *unit);
 void predict_compare_yes_no(Prediction expected, bool result);
-
-#endif

@@ -11,6 +11,7 @@
 #include "sheet.h"
 #include "timeline.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +20,22 @@
 #include <time.h>
 
 static Flags flags;
+static Program program;
 static bool reads_data; // whether the program has --data
 static bool is_tracing;
+static const char *named_csv; // --csv, until an output has that name
 static time_t began;
 static char *came_out; // of book_result()
 
-Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults) {
+Flags book_begin(int argc, char *argv[], const char *about, const char *names, Program also) {
     began = time(NULL);
-    flags = parse_flags(argc, argv, about, names, defaults);
+    program = also;
+    flags = parse_flags(argc, argv, about, names, program);
     reads_data = is_listed(names, "data");
-    if (!flags.of_ranks && strcmp(flags.out, defaults.out) == 0) launch_must_be_one();
+    if (!program.of_ranks && strcmp(flags.out, DEFAULT_OUT) == 0) launch_must_be_one();
     if (!flags.checkpoint) flags.checkpoint = flags.resume;
     is_tracing = flags.trace || flags.timeline;
+    named_csv = flags.csv;
     if (is_tracing) trace_begin_at_most(1 << 19); // pieces of work
     return flags;
 }
@@ -76,12 +81,6 @@ static bool is_csv(const char *suffix) {
     return dot && strcmp(dot, ".csv") == 0;
 }
 
-static bool has_csv(void) {
-    for (int i = 0; i < num_outputs; i++)
-        if (is_csv(outputs[i].suffix)) return true;
-    return false;
-}
-
 static void check_all_outputs(void) {
     const char *all[MOST_OUTPUTS + 6];
     char *svg = flags.timeline ? sheet_svg_path(flags.timeline) : NULL;
@@ -94,8 +93,6 @@ static void check_all_outputs(void) {
     all[n++] = flags.save;
     all[n++] = flags.checkpoint;
     if (reads_data) fashion_mnist_keep(flags.data, all, n);
-    if (flags.resume && is_written_directly(flags.resume)) // it is written, too: to --checkpoint
-        die("give the name of a file", "%s: is not a file", flags.resume);
     check_kept(flags.resume, all, n - 1); // all but --checkpoint
     check_kept(flags.load, all, n - 2);   // all but --checkpoint and --save
     check_kept(flags.load, &flags.checkpoint, 1);
@@ -109,8 +106,9 @@ void book_outputs(const char *format, ...) {
     char *suffixes = xvprintf(format, args);
     va_end(args);
     for (const char *s = strtok(suffixes, " "); s; s = strtok(NULL, " ")) {
-        bool is_named = flags.csv && is_csv(s) && !has_csv();
-        add_output(xstrdup(s), is_named ? xstrdup(flags.csv) : out_file(flags.out, s));
+        bool is_named = named_csv && is_csv(s);
+        add_output(xstrdup(s), is_named ? xstrdup(named_csv) : out_file(flags.out, s));
+        if (is_named) named_csv = NULL;
     }
     free(suffixes);
     check_all_outputs();
@@ -133,14 +131,59 @@ const char *book_timeline(const char *suffix) {
     return png;
 }
 
-// ---- the end ---------------------------------------------------------------------------------
+// ---- the trace -------------------------------------------------------------------------------
 
-void book_another_writes(void) { flags.trace = flags.timeline = flags.next = NULL; }
+static void draw_trace(const char *path, const SpanSet sets[], int n) {
+    Timeline timelines[2];
+    for (int i = 0; i < n; i++) {
+        timelines[i] = timeline_of(sets[i]);
+        timelines[i].own_scale = i > 0; // another machine's time may be a thousandth of ours
+    }
+    char *heading = xprintf("%s: which queue did what, and when", program_name());
+    timelines_draw(path, heading, "the first work shown began", timelines, n);
+    for (int i = 0; i < n; i++) free(timelines[i].title);
+    free(heading);
+    printf("timeline: %s\n", path);
+    char *svg = sheet_svg_path(path);
+    if (svg) printf("timeline, to zoom in and to point at: %s\n", svg);
+    free(svg);
+}
 
 void book_end_trace(void) {
-    if (is_tracing) trace_write_files(flags.trace, flags.timeline);
+    if (!is_tracing) return;
     is_tracing = false;
+    SpanSet measured = {.name = "measured here"}, modelled = {.modelled = true}, sets[2];
+    TraceSpan *spans = trace_end(&measured.count), *others = trace_modelled(&modelled.count);
+    char *title = NULL;
+    int n = 0;
+    measured.spans = spans;
+    modelled.spans = others;
+    if (trace_left_out()) {
+        const SpanSet *full = measured.count > 0 ? &measured : &modelled;
+        double last = 0;
+        for (int i = 0; i < full->count; i++) last = fmax(last, full->spans[i].end);
+        warn("the trace was full after %.1f s: it has the first %d pieces of work, and no later "
+             "ones",
+             last, full->count);
+    }
+    if (measured.count > 0 || modelled.count == 0) sets[n++] = measured;
+    if (modelled.count > 0) {
+        modelled.name = title = xprintf("modelled on %s", modelled_machine()->name);
+        sets[n++] = modelled;
+    }
+    if (flags.trace) {
+        chrome_trace_write(flags.trace, sets, n);
+        printf("trace, for https://ui.perfetto.dev or chrome://tracing: %s\n", flags.trace);
+    }
+    if (flags.timeline) draw_trace(flags.timeline, sets, n);
+    free(title);
+    free(spans);
+    free(others);
 }
+
+// ---- the end ---------------------------------------------------------------------------------
+
+void book_another_writes(void) { flags.trace = flags.timeline = program.next = NULL; }
 
 void book_result(const char *format, ...) {
     va_list args;
@@ -159,7 +202,7 @@ static bool was_drawn(const char *path) {
 
 int book_end(void) {
     book_end_trace();
-    if (flags.next && !interrupted()) {
+    if (program.next && !interrupted()) {
         const char *picture = NULL; // the first of the outputs
         int others = 0;
         for (int i = num_outputs - 1; i >= 0; i--)
@@ -174,7 +217,7 @@ int book_end(void) {
                    others > 1 ? "s" : "");
         else if (picture)
             printf("to open: %s\n", picture);
-        printf("next: %s\n", flags.next);
+        printf("next: %s\n", program.next);
     }
     free(came_out);
     came_out = NULL;

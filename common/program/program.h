@@ -1,12 +1,11 @@
 // program.h: how every program of the book begins and ends, and the files it writes.
 //
-//     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr epochs", default_flags);
+//     Flags flags = book_begin(argc, argv, "Trains ...", "devices lr=0.1 epochs", (Program){0});
 //     book_outputs(".csv .png");
 //     ...
 //     plot_draw(book_output(".png"), "allreduce.gp", book_output(".csv"));
 //     return book_end();
-#ifndef PROGRAM_H
-#define PROGRAM_H
+#pragma once
 
 #include "flags.h"
 #include "common/model/machine.h"
@@ -15,9 +14,9 @@
 // which keeps about the first half million pieces of work, because more would fill memory, and no
 // viewer could show them. A training that goes on (--resume) writes its checkpoints to the same
 // file, unless --checkpoint names another. die()s if a launcher started several processes that
-// would write the same files, because they have no --out, unless defaults.of_ranks says that they
+// would write the same files, because they have no --out, unless program.of_ranks says that they
 // work together.
-Flags book_begin(int argc, char *argv[], const char *about, const char *names, Flags defaults);
+Flags book_begin(int argc, char *argv[], const char *about, const char *names, Program program);
 
 // Call this before long work. die_usage()s if the machine of the modelled clock cannot have this
 // many devices.
@@ -50,7 +49,8 @@ const char *book_timeline(const char *suffix);
 // alone writes the files of --trace and --timeline.
 void book_another_writes(void);
 
-// Ends the trace and writes the files of --trace and --timeline earlier than book_end() would. Call
+// Ends the trace, writes the files of --trace and --timeline, which show what all devices did in
+// measured and in modelled time, and says where they are, earlier than book_end() would. Call
 // it before work that should not be in the program's pictures, such as work that is only measured,
 // or done on other devices.
 void book_end_trace(void);
@@ -59,10 +59,9 @@ void book_end_trace(void);
 void book_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Writes what --trace and --timeline ask for, closes the devices, forgets the paths, and die()s if
-// writing to standard output failed. If the program has a `next` in its flags and was not
-// interrupted, its last three lines say what came out, which picture to open, and what to run next.
+// writing to standard output failed. If program.next is set and the program was
+// not interrupted, its last three lines say what came out, which picture to open, and what to run
+// next.
 // Returns main()'s status: EXIT_INTERRUPTED after an orderly end by a signal (see interrupt.h),
 // else EXIT_SUCCESS.
 int book_end(void);
-
-#endif

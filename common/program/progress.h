@@ -1,7 +1,6 @@
 // progress.h: a progress bar with the time left. Call progress_start(), and progress_step() for
 // each step. Where stderr is not a terminal, nothing is shown.
-#ifndef PROGRESS_H
-#define PROGRESS_H
+#pragma once
 
 typedef struct Progress {
     long done, total;      // steps
@@ -13,5 +12,3 @@ Progress progress_start(long total);
 void progress_step(Progress *progress, const char *text);
 // Removes the bar, to print something else. It comes back with the next step.
 void progress_clear(Progress *progress);
-
-#endif

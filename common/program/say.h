@@ -1,6 +1,5 @@
 // say.h: prose that a program prints. Call say() for paragraphs, and do not break lines by hand.
-#ifndef SAY_H
-#define SAY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ int columns_of(const char *text);
 // Prints "  ok: STATEMENT" if the statement holds, and otherwise ends the program with an error. It
 // is meant for what a program demonstrates. Mistakes in the code are for CHECK() (error.h).
 void say_checked(bool holds, const char *statement);
-
-#endif

@@ -120,7 +120,7 @@ static bool ends_with(const char *path, const char *suffix) {
 }
 
 char *sheet_svg_path(const char *path) {
-    if (is_written_directly(path) || ends_with(path, ".svg")) return NULL;
+    if (ends_with(path, ".svg")) return NULL;
     size_t length = strlen(path);
     return xprintf("%.*s.svg", (int)(ends_with(path, ".png") ? length - 4 : length), path);
 }

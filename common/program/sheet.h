@@ -5,8 +5,7 @@
 // What is drawn goes into both, at the same place and in the same color. The SVG has a white
 // background, so it looks the same on a light and on a dark page. It has no width and height, so it
 // is as wide as there is room. It has no script.
-#ifndef SHEET_H
-#define SHEET_H
+#pragma once
 
 #include <stdio.h>
 #include "picture.h"
@@ -31,10 +30,7 @@ void sheet_bar(Sheet *sheet, double left, double right, int y, int height, Color
                const char *title);
 
 // The path of the SVG beside this PNG: "F.svg" for "F.png", and also for any other name F. free()
-// it. NULL if there is no second file, because the PNG is written directly (file.h), as into a
-// pipe, or because the path ends with .svg, and there is no PNG.
+// it. NULL if the path ends with .svg, and there is no PNG.
 char *sheet_svg_path(const char *path);
 // Writes both, each whole or not at all; die()s if that fails.
 void sheet_save(Sheet *sheet, const char *path);
-
-#endif

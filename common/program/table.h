@@ -11,8 +11,7 @@
 //       ring                4        1.25
 //
 // At least two spaces separate columns, in the head too; numbers are aligned on the right.
-#ifndef TABLE_H
-#define TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,5 +67,3 @@ void table_text(Table *t, const char *format, ...) __attribute__((format(printf,
     table_add_numbers((t), sizeof((double[]){__VA_ARGS__}) / sizeof(double),                       \
                       (const double[]){__VA_ARGS__})
 void table_add_numbers(Table *t, size_t n, const double numbers[]);
-
-#endif

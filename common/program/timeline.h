@@ -1,9 +1,7 @@
 // timeline.h: traces as files. To draw one as a picture, with a lane for each queue and a color for
 // each kind of work (lanes.h), call timeline_of() and timelines_draw(). To get a file for a trace
-// viewer, call chrome_trace_write(). To end a program's trace and write both, call
-// trace_write_files().
-#ifndef TIMELINE_H
-#define TIMELINE_H
+// viewer, call chrome_trace_write().
+#pragma once
 
 #include "lanes.h"
 
@@ -40,9 +38,3 @@ void timelines_draw(const char *path, const char *heading, const char *since,
 // side, the arrow is tied to the piece of work that ended last before the copy began (the sender's)
 // or that began first after it had ended (the receiver's). If there is none, there is no arrow.
 void chrome_trace_write(const char *path, const SpanSet sets[], int n);
-
-// Ends the trace of all devices, writes the files of --trace and --timeline (NULL: not wanted), and
-// says where they are and what was left out. The devices must still be open.
-void trace_write_files(const char *trace, const char *timeline);
-
-#endif

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// How much of the moving averages stays.
+static const float BETA1 = 0.9f, BETA2 = 0.999f;
+
 struct Adam {
     int num_params;
     Tensor **params, **mean, **square; // moving averages of the gradient, and of its square
@@ -17,8 +20,6 @@ Adam *adam_new(Tensor *const params[], int num_params, AdamOptions options) {
     Adam *adam = xcalloc(1, sizeof *adam);
     size_t bytes = sizeof *params * (size_t)num_params;
     *adam = (Adam){.num_params = num_params, .options = options};
-    if (options.beta1 == 0) adam->options.beta1 = 0.9f;
-    if (options.beta2 == 0) adam->options.beta2 = 0.999f;
     if (options.eps == 0) adam->options.eps = 1e-8f;
     adam->params = xmalloc(bytes);
     adam->mean = xmalloc(bytes);
@@ -45,15 +46,14 @@ void adam_free(Adam *adam) {
 
 void adam_step(Adam *adam, float lr, int batch_size) {
     CHECK(batch_size > 0, "adam: a minibatch has at least one row");
-    const AdamOptions *o = &adam->options;
     double steps = (double)++adam->steps;
-    float rate = (float)((double)lr / (1 - pow((double)o->beta1, steps)));
-    float root = (float)sqrt(1 - pow((double)o->beta2, steps));
+    float rate = (float)((double)lr / (1 - pow((double)BETA1, steps)));
+    float root = (float)sqrt(1 - pow((double)BETA2, steps));
     for (int i = 0; i < adam->num_params; i++) {
         Tensor *p = adam->params[i];
         launch(p->device, adam, .param = p->data, .grad = p->grad->data,
                .mean = adam->mean[i]->data, .square = adam->square[i]->data, .rate = rate,
-               .root = root, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+               .root = root, .beta1 = BETA1, .beta2 = BETA2, .eps = adam->options.eps,
                .batch_size = batch_size, .n = numel(p));
     }
 }

@@ -1,13 +1,12 @@
 // adam.h: the optimizer Adam, as torch.optim.Adam. Kingma and Ba, "Adam: a method for stochastic
-// optimization", ICLR 2015. (Plain gradient descent is sgd() of functional.h.)
-#ifndef ADAM_H
-#define ADAM_H
+// optimization", ICLR 2015. As there, betas are 0.9 and 0.999. (Plain gradient descent is sgd() of
+// functional.h.)
+#pragma once
 
 #include "tensor.h"
 
 typedef struct AdamOptions {
-    float beta1, beta2; // how much of the moving averages stays; if 0: 0.9 and 0.999, as in PyTorch
-    float eps;          // if 0: 1e-8
+    float eps; // if 0: 1e-8
 } AdamOptions;
 
 typedef struct Adam Adam;
@@ -29,5 +28,3 @@ typedef struct AdamState {
     long *step;
 } AdamState;
 AdamState adam_state(Adam *adam, int p);
-
-#endif

@@ -6,8 +6,7 @@
 // A device's arena is made of blocks of memory, which each step uses from the beginning again. So a
 // training step allocates nothing, and uses the same addresses each time. Memory that a
 // communication queue still uses is not handed out before the queue is done with it.
-#ifndef ARENA_H
-#define ARENA_H
+#pragma once
 
 #include "tensor.h"
 
@@ -49,5 +48,3 @@ size_t arena_reserved_bytes(const Device *device);
 
 // Frees the arenas of all devices. devices_close() does so too.
 void arena_close(void);
-
-#endif

@@ -7,8 +7,7 @@
 //
 // What an operation makes comes from the device's arena (arena.h). The gradient of an output has
 // memory only while backward() needs it, so at most a few of them exist at once.
-#ifndef AUTOGRAD_H
-#define AUTOGRAD_H
+#pragma once
 
 #include "arena.h"
 
@@ -84,5 +83,3 @@ float grad_beta(Tensor *t);
 
 // Frees the arenas and tapes of all devices. devices_close() does so too.
 void autograd_close(void);
-
-#endif

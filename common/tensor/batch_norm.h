@@ -4,8 +4,7 @@
 // For one device, call batch_norm(). For k devices that should compute what one would, call
 // sync_batch_norm(). This is the only layer in which the rows of a minibatch depend on each other,
 // so only here does it matter whether the minibatch is one device's shard or all shards.
-#ifndef BATCH_NORM_H
-#define BATCH_NORM_H
+#pragma once
 
 #include "autograd.h"
 
@@ -33,5 +32,3 @@ Tensor *batch_norm(Tensor *X, BatchNormTensors layer, BatchNormOptions options);
 // backward. Go back with backward_all(), not with backward().
 void sync_batch_norm(Tensor *const X[], const BatchNormTensors layers[], int k,
                      BatchNormOptions options, Tensor *Y[]);
-
-#endif

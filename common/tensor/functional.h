@@ -3,8 +3,7 @@
 // Each returns a new tensor in the arena of its device (arena.h) and enqueues the work; none waits.
 // To get gradients, call backward() of autograd.h afterwards. Do not mix devices: if the inputs of
 // an operation are not on one device, or their shapes do not fit, the program ends with a message.
-#ifndef FUNCTIONAL_H
-#define FUNCTIONAL_H
+#pragma once
 
 #include "autograd.h"
 
@@ -80,5 +79,3 @@ void sgd(Tensor *const params[], int num_params, float lr, int batch_size);
 
 // count (1) += the number of rows of y_hat (n,classes) whose largest value is at y (n)
 void count_correct(Tensor *count, const Tensor *y_hat, const Tensor *y);
-
-#endif

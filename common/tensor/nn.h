@@ -9,8 +9,7 @@
 // A module owns its parameters and computes with the operations of functional.h. A parameter has a
 // start on the host, given by initialize() or load_parameters(). It gets a copy on each device when
 // the first data arrives there.
-#ifndef NN_H
-#define NN_H
+#pragma once
 
 #include <stdint.h>
 #include "batch_norm.h"
@@ -175,5 +174,3 @@ typedef struct Counts {
 Counts counts_of(const Module *net, bool at_start);
 void set_counts(Module *net, const Counts *counts, bool at_start);
 void free_counts(Counts *counts);
-
-#endif

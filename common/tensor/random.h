@@ -1,8 +1,7 @@
 // random.h: random numbers as functions of (seed, stream, index): Philox (Salmon et al., "Parallel
 // random numbers: as easy as 1, 2, 3", SC 2011) from Random123. There is no hidden state, so any
 // thread can make any number, in any order. For a new purpose, add a stream below.
-#ifndef RANDOM_H
-#define RANDOM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void fill_normal(float *values, size_t n, double standard_deviation, uint64_t se
                  uint32_t stream);
 // A random order of 0..n-1 (Fisher-Yates).
 void random_order(int *order, int n, uint64_t seed, uint32_t stream);
-
-#endif

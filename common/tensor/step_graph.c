@@ -59,9 +59,6 @@ enum { STEPS = 4 };
 static Step steps[STEPS];
 static int next;      // the one to forget next
 static Step *current; // between begin and launch or done; NULL if no graph is used
-static bool enabled = true;
-
-void choose_graph(const char *name) { enabled = strcmp(name, "on") == 0; }
 
 static void forget(Step *step) {
     graph_free(step->graph);
@@ -90,7 +87,7 @@ static Step *step_with(const StepWork *work) {
 }
 
 bool step_graph_begin(const StepWork *work) {
-    if (!enabled || !has_graphs(work->devices[0]) || trace_has_room()) return false;
+    if (!has_graphs(work->devices[0]) || trace_has_room()) return false;
     Step *step = step_with(work);
     // A graph that was recorded before memory was freed may write to what is something else now.
     if (step->graph && !memory_still_there(step->memory)) {

@@ -16,13 +16,9 @@
 //
 // Do not use this for steps that change something on the host: a replay runs none of the step's C
 // code. (So ResNet does without it, because its batch norms count minibatches on the host.)
-#ifndef STEP_GRAPH_H
-#define STEP_GRAPH_H
+#pragma once
 
 #include "tensor.h"
-
-// Whether steps are recorded: "on" (default) or "off". CPU devices have no graphs.
-void choose_graph(const char *name);
 
 // Everything that must be the same for a step to be the same work, apart from the values in the
 // tensors.
@@ -36,12 +32,10 @@ typedef struct StepWork {
     const void *algorithm;        // which of several methods the step uses
 } StepWork;
 
-// Begins a step with this work. Returns whether it has been recorded.
+// Begins a step with this work. Returns whether it has been recorded. (CPU devices have no graphs.)
 bool step_graph_begin(const StepWork *work);
 // For a step that has been recorded: launches it, and sets losses[0..k-1] to where it writes its
 // results.
 void step_graph_launch(Tensor *losses[]);
 // For any other step: ends it. If it was recorded just now, launches it.
 void step_graph_done(Tensor *const losses[]);
-
-#endif

@@ -7,8 +7,7 @@
 // A tensor has up to four dimensions, row-major; images are (N,C,H,W). Labels are float32 too, so
 // that there is only one type; 0 to 9 are exact. Tensors made here live until tensor_free(); the
 // activations that functional.h makes live until the next begin_step() of their device.
-#ifndef TENSOR_H
-#define TENSOR_H
+#pragma once
 
 #include "common/device/device.h"
 
@@ -86,5 +85,3 @@ void attach_grad_at(Tensor *t, const Tensor *flat_grad, size_t first);
 // difference relative to the largest change from start to b. If start is NULL, it is relative to
 // the largest number in b. 0 if all are equal to the bit, NAN if there is a NAN.
 double relative_difference(const float *a, const float *b, const float *start, size_t n);
-
-#endif

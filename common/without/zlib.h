@@ -1,7 +1,6 @@
 // zlib.h: what the book uses of zlib, for a program that is built without it: plain files alone,
 // and checksums. (common/without is searched for headers then.)
-#ifndef ZLIB_H
-#define ZLIB_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -29,7 +28,6 @@ static inline const char *gzerror(gzFile file, int *error) {
     *error = Z_OK;
     return ferror(file) ? "a file cannot be read to its end" : "";
 }
-static inline long gztell(gzFile file) { return ftell(file); }
 static inline int gzclose_r(gzFile file) { return fclose(file); }
 
 static inline uLong crc32(uLong before, const unsigned char *bytes, uInt n) {
@@ -40,5 +38,3 @@ static inline uLong crc32(uLong before, const unsigned char *bytes, uInt n) {
     }
     return (uint32_t)~sum;
 }
-
-#endif

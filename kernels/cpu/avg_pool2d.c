@@ -36,16 +36,6 @@ static void backward_plane(const struct avg_pool2d_shape *s, const float *dY, fl
                         dY[i * s->out_w + j] * scale;
 }
 
-void avg_pool2d_forward_naive(const struct avg_pool2d_forward_args *a) {
-    for (size_t i = 0; i < (size_t)a->s.N * (size_t)a->s.C; i++)
-        forward_plane(&a->s, a->X + i * plane_in(&a->s), a->Y + i * plane_out(&a->s));
-}
-
-void avg_pool2d_backward_naive(const struct avg_pool2d_backward_args *a) {
-    for (size_t i = 0; i < (size_t)a->s.N * (size_t)a->s.C; i++)
-        backward_plane(&a->s, a->dY + i * plane_out(&a->s), a->dX + i * plane_in(&a->s), a->beta);
-}
-
 // The defect of the loops above: the size of the window is known only at run time, so the two inner
 // loops cost more than the additions in them.
 static bool is_2x2(const struct avg_pool2d_shape *s) {

@@ -1,5 +1,5 @@
-// batch_norm.c: batch normalisation, in the steps that kernels.h lists. First what is computed, in
-// plain loops and in double. Then how it is computed at the speed of memory.
+// batch_norm.c: batch normalisation, in the steps that kernels.h lists, at the speed of memory.
+// (What is computed, in plain loops: tests/definitions.h.)
 #include "cpu.h"
 #include "fast/vector.h"
 
@@ -11,79 +11,8 @@ static size_t plane_at(int C, int S, int n, int c) {
     return ((size_t)n * (size_t)C + (size_t)c) * (size_t)S;
 }
 
-// ---- what ------------------------------------------------------------------------------------
-
-void batch_norm_stats_naive(const struct batch_norm_stats_args *a) {
-    double count = (double)a->N * a->S;
-    for (int c = 0; c < a->C; c++) {
-        double total = 0, M2 = 0;
-        for (int n = 0; n < a->N; n++) {
-            const float *X = a->X + plane_at(a->C, a->S, n, c);
-            for (int i = 0; i < a->S; i++) total += X[i];
-        }
-        double mean = count > 0 ? total / count : 0;
-        for (int n = 0; n < a->N; n++) {
-            const float *X = a->X + plane_at(a->C, a->S, n, c);
-            for (int i = 0; i < a->S; i++) M2 += (X[i] - mean) * (X[i] - mean);
-        }
-        a->stats[c] = (float)mean;
-        a->stats[a->C + c] = (float)M2;
-    }
-    a->stats[2 * a->C] = (float)count;
-}
-
-void batch_norm_forward_naive(const struct batch_norm_forward_args *a) {
-    for (int c = 0; c < a->C; c++) {
-        double deviation = sqrt((double)a->var[c] + a->eps);
-        for (int n = 0; n < a->N; n++) {
-            const float *X = a->X + plane_at(a->C, a->S, n, c);
-            float *Y = a->Y + plane_at(a->C, a->S, n, c);
-            for (int i = 0; i < a->S; i++) {
-                double xhat = ((double)X[i] - a->mean[c]) / deviation;
-                Y[i] = (float)(a->weight[c] * xhat + a->bias[c]);
-            }
-        }
-    }
-}
-
-void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *a) {
-    for (int c = 0; c < a->C; c++) {
-        double deviation = sqrt((double)a->var[c] + a->eps), sum = 0, product = 0;
-        for (int n = 0; n < a->N; n++) {
-            const float *X = a->X + plane_at(a->C, a->S, n, c);
-            const float *dY = a->dY + plane_at(a->C, a->S, n, c);
-            for (int i = 0; i < a->S; i++) {
-                sum += dY[i];
-                product += dY[i] * ((double)X[i] - a->mean[c]) / deviation;
-            }
-        }
-        a->sums[c] = (float)sum;
-        a->sums[a->C + c] = (float)product;
-    }
-}
-
-void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args *a) {
-    for (int c = 0; c < a->C; c++) {
-        double deviation = sqrt((double)a->var[c] + a->eps);
-        for (int n = 0; n < a->N; n++) {
-            size_t plane = plane_at(a->C, a->S, n, c);
-            for (size_t i = plane; i < plane + (size_t)a->S; i++) {
-                double d = a->dY[i];
-                if (a->sums) {
-                    double xhat = ((double)a->X[i] - a->mean[c]) / deviation;
-                    d -= (a->sums[c] + xhat * a->sums[a->C + c]) / *a->count;
-                }
-                d *= a->weight[c] / deviation;
-                a->dX[i] = (float)(a->beta != 0 ? a->dX[i] + d : d);
-            }
-        }
-    }
-}
-
-// ---- how -------------------------------------------------------------------------------------
-//
-// The defects of the loops: a channel is spread over N pieces that are far apart, so each is
-// fetched anew for every pass; and each addition waits for the one before.
+// In plain loops over a channel, its numbers would be spread over N pieces that are far apart, so
+// each would be fetched anew for every pass; and each addition would wait for the one before.
 //
 // So memory is read once and in order: image after image, and in an image the planes of
 // neighbouring channels. The sums of a piece of a plane are float, VL of them side by side. If

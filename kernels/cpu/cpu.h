@@ -4,8 +4,7 @@
 // common/device/device_cpu.c does.
 //
 // Read the kernels in this folder first; fast/ has what makes them fast.
-#ifndef KERNELS_CPU_H
-#define KERNELS_CPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,7 +77,7 @@ enum { PARALLEL_FLOATS = 16384 };
 // The limits make sure that each device has whole groups of the size that one device would use:
 // with more than 32 groups, groups grow to 32 rows, 64, ... . Convolutions whose sums are very
 // large or whose images are very small use larger groups too (tree_of_images() in fast/windows.c,
-// tree_of() in fast/winograd_plan.c); LeNet's do not. The promise, which tests/test_same_bits.c
+// tree_of() in fast/winograd_plan.c); LeNet's do not. The promise, which tests/test_trainers.c
 // tests, is for LeNet of chapter 4.
 typedef struct SumTree {
     int group, groups; // rows in a group (the last may have fewer), number of groups, >= 1
@@ -90,19 +89,11 @@ SumTree sum_tree(int rows);
 void add_halves(float *parts, size_t stride, int num, size_t n);
 void store_sums(float *out, const float *sums, size_t n, float beta); // out = sums, or += (1)
 
-// ---- what the kernels with a fast version compute, in plain loops -------------------------------
+// ---- what the fastest kernels compute, in plain loops -------------------------------------------
 //
-// They are at the top of gemm.c, conv2d.c, avg_pool2d.c and batch_norm.c. The tests compare the
-// fast versions with them. Sums are in double, except in avg_pool2d's.
+// They are at the top of gemm.c and conv2d.c. The tests compare the fast versions with them. Sums
+// are in double.
 void gemm_naive(const struct gemm_args *a);
 void conv2d_forward_naive(const struct conv2d_forward_args *a);
 void conv2d_backward_input_naive(const struct conv2d_backward_input_args *a);
 void conv2d_backward_params_naive(const struct conv2d_backward_params_args *a);
-void avg_pool2d_forward_naive(const struct avg_pool2d_forward_args *a);
-void avg_pool2d_backward_naive(const struct avg_pool2d_backward_args *a);
-void batch_norm_stats_naive(const struct batch_norm_stats_args *a);
-void batch_norm_forward_naive(const struct batch_norm_forward_args *a);
-void batch_norm_backward_sums_naive(const struct batch_norm_backward_sums_args *a);
-void batch_norm_backward_input_naive(const struct batch_norm_backward_input_args *a);
-
-#endif

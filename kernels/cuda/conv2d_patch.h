@@ -1,7 +1,6 @@
 // conv2d_patch.h: convolution on tensor cores, for GPUs from sm_80 on and kernels of 3x3 or 1x1
 // pixels. conv2d.cu calls these functions where patches_fit(), and does the rest itself.
-#ifndef CONV2D_PATCH_H
-#define CONV2D_PATCH_H
+#pragma once
 
 #include "cuda.h"
 
@@ -14,5 +13,3 @@ bool patch_weights_fit(const CudaLane *lane, const struct conv2d_shape *s);
 void conv2d_forward_by_patches(CudaLane *lane, const struct conv2d_forward_args *a);
 void conv2d_backward_input_by_patches(CudaLane *lane, const struct conv2d_backward_input_args *a);
 void conv2d_weights_by_patches(CudaLane *lane, const struct conv2d_backward_params_args *a);
-
-#endif

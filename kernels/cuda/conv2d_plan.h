@@ -1,7 +1,6 @@
 // conv2d_plan.h: how conv2d.cu cuts a convolution into chunks. It is C, because kernels/cost.c
 // counts launches with it, too.
-#ifndef CONV2D_PLAN_H
-#define CONV2D_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include "kernels/kernels.h"
@@ -28,5 +27,3 @@ static inline bool conv2d_has_few_weights(const struct conv2d_shape *s) {
     size_t taps = (size_t)s->C * s->kernel_h * s->kernel_w, weights = s->M * taps;
     return 0 < weights && weights <= FEW_WEIGHTS && s->M + taps <= FEW_ROWS;
 }
-
-#endif

@@ -5,8 +5,7 @@
 // cublas_load().
 //
 // C and C++ both read this file: device_cuda.c opens lanes and launches, *.cu implement kernels.
-#ifndef KERNELS_CUDA_H
-#define KERNELS_CUDA_H
+#pragma once
 
 #include <stddef.h>
 #include <cuda_runtime_api.h> // cudaStream_t, cudaError_t; plain C
@@ -101,5 +100,3 @@ void cublas_check(cublasStatus_t status, const char *what, const char *file, int
         cuda_check(cudaGetLastError(), "kernel " #name, __FILE__, __LINE__);                       \
     }                                                                                              \
     static void name##_body(CudaLane *lane, const struct name##_args *a)
-
-#endif

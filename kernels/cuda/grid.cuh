@@ -6,8 +6,7 @@
 // for each other; the 32 threads of a warp can also read each other's registers. Blocks run in any
 // order, so results must not depend on the order: each output is written by one thread. Atomics
 // would add in an order that changes from run to run, and so would the last bits of a sum.
-#ifndef KERNELS_CUDA_GRID_CUH
-#define KERNELS_CUDA_GRID_CUH
+#pragma once
 
 #include "cuda.h"
 
@@ -173,5 +172,3 @@ static inline __device__ struct Windows windows_over(int x, int kernel, struct D
     const int last = split(x, stride).quotient;
     return {before < 0 ? 0 : (int)split(before, stride).quotient + 1, last < out ? last + 1 : out};
 }
-
-#endif

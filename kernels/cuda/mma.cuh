@@ -6,8 +6,7 @@
 // that. With 3, each is the sum of two such numbers, a large and a small one, and only the product
 // of the two small ones is left out: nearly float32 (Ootomo & Yokota, "Recovering single precision
 // accuracy from Tensor Cores", 2022).
-#ifndef KERNELS_CUDA_MMA_CUH
-#define KERNELS_CUDA_MMA_CUH
+#pragma once
 
 #include "grid.cuh"
 
@@ -98,5 +97,3 @@ static inline __device__ void multiply(float D[4], const struct Factors<4> &A,
     }
     mma_tf32(D, A.large, B.large);
 }
-
-#endif

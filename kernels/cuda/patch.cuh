@@ -1,7 +1,6 @@
 // patch.cuh: which pixels a tile of a convolution's output needs. patch.cu and patch_weights.cu
 // copy them into shared memory once, a *patch*, and read them there for each tap of the kernel.
-#ifndef KERNELS_CUDA_PATCH_CUH
-#define KERNELS_CUDA_PATCH_CUH
+#pragma once
 
 #include "mma.cuh"
 
@@ -127,5 +126,3 @@ static inline __device__ int pixel_at(const struct Sweep &s, unsigned begin, uns
     const bool inside = image < (unsigned)images && 0 <= h && h < H && 0 <= w && w < W;
     return inside ? ((int)image * channels * H + h) * W + w : -1;
 }
-
-#endif

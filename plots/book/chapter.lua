@@ -322,15 +322,32 @@ local function add_exercise(ch, items, name)
   items[#items + 1] = {kind = "end exercise"}
 end
 
+-- One that asks for no code: question.md, and the experiment's files.
+local function add_question(ch, items, name)
+  local path = ch.folder .. "/exercises/" .. name .. "/"
+  local id, file = ch.number .. "-" .. name:match("^(%d+)_"), path .. "question.md"
+  local title, below = source.read(file):match("^# Exercise [%d-]+: ([^\n]+)\n(.*)$")
+  if not title then source.die(file, 1, "a question begins with its title", "# Exercise 01-1: what for?") end
+  add(items, {{kind = "exercise", id = id, text = "Exercise " .. id .. ": " .. title:gsub("^%l", string.upper),
+    about = "a question and an experiment"}, {kind = "prose", file = file, text = below, shift = 3}})
+  for _, other in ipairs(files_in(path)) do
+    if other:match("%.[ch]$") then add_folded(ch, items, other, {path .. other}) end
+  end
+  items[#items + 1] = {kind = "end exercise"}
+end
+
 -- Below the section of main.c that speaks of them, if it ends with one.
 local function add_exercises(ch, items)
   local has_section = #items > 0 and ("\n" .. (items[#items].text or "")):match("\n## Exercises\n") ~= nil
   local has_any = false
   for _, name in ipairs(files_in(ch.folder .. "/exercises")) do
-    if exists(ch.folder .. "/exercises/" .. name .. "/your_part.c") then
+    local path = ch.folder .. "/exercises/" .. name
+    local has_code, asks = exists(path .. "/your_part.c"), exists(path .. "/question.md") and exists(path .. "/experiment.c")
+    if has_code or asks then
       if not has_any and not has_section then items[#items + 1] = heading(2, "Exercises") end
       has_any = true
-      add_exercise(ch, items, name)
+      local add_it = has_code and add_exercise or add_question
+      add_it(ch, items, name)
     end
   end
 end

@@ -37,12 +37,10 @@ function source.line_of(path, text)
   end
 end
 
--- What files include, and the guards of headers, are not shown.
+-- What files include is not shown.
 local function without_includes(lines)
-  local guard = table.concat(lines, "\n"):match("\n#ifndef ([%w_]+)\n#define %1\n")
   for i, line in ipairs(lines) do
-    local is_guard = guard and (line == "#ifndef " .. guard or line == "#define " .. guard or i == #lines)
-    if is_guard or line:match("^#include") then lines[i] = "" end
+    if line:match("^#include") or line == "#pragma once" then lines[i] = "" end
   end
   return lines
 end

@@ -21,8 +21,7 @@ epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST in
 
 Losses must agree, or they do not do the same work: then the last line says so, and the exit status is 1. "ours, 2
 devices" has the same cores divided between two devices (allreduce "sharded"; ResNet-18 with synchronised batch
-norm, which computes what one device computes). LEGEND says what the columns are. After that: which kernels our
-steps spend their time in, matrix products next to other libraries', and allreduce. With --device cuda all is on one
+norm, which computes what one device computes). LEGEND says what the columns are. With --device cuda all is on one
 GPU, first in float32, then with TF32 on both sides; memory is the GPU's, with what CUDA itself takes of it, and
 PyTorch's other ways start side by side ("start" is longer than alone).
 
@@ -403,7 +402,7 @@ def parse_flags():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--device", "--backend", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--only", choices=["lenet", "epoch", "resnet", "kernels"])
+    parser.add_argument("--only", choices=["lenet", "epoch", "resnet"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
@@ -502,14 +501,6 @@ def measure(flags):
         for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
             measure_models(models, flags, where)
         print(LEGEND)
-    if flags.device == "cpu" and flags.only in (None, "kernels"):       # where our time goes
-        threads = str(flags.threads)
-        step = ["step", "--backend", "cpu", "--threads", threads]
-        for program, *arguments in ([*step, "--train", "lenet", "--shares", "25"],
-                                    [*step, "--train", "resnet", "--batch-size", "64", "--shares", "9"],
-                                    *(["gemm", n] for n in sorted({"1", threads})), ["allreduce", threads]):
-            print()
-            subprocess.run([f"{flags.build}/tests/bench/{program}", *arguments], check=True)
 
 
 def main():

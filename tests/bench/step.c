@@ -7,25 +7,22 @@
 // two programs must agree; the driver checks that. `epoch` takes its minibatches from
 // Fashion-MNIST, with the book's iterator. `sgemm` is no training: a step is our product of two
 // large matrices, and what it prints is its operations.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base/error.h"
 #include "common/data/fashion_mnist.h"
-#include "common/model/machine.h"
 #include "common/program/flags.h"
 #include "common/tensor/nn.h"
 #include "common/data/safetensors.h"
-#include "common/tensor/step_graph.h"
 #include "common/base/platform.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "kernels/cpu/cpu.h"
-#include "shares.h"
 
 #ifdef __clang__
 #define COMPILER "clang " __clang_version__
@@ -35,17 +32,10 @@
 
 static const char *model = "lenet";
 static bool graph = true;
-static int shares_steps, truth_steps, overhead_rounds;
 static const Flag own_flags[] = {
     {"train", FLAG_CHOICE, &model, "M", .help = "or `about`: instruction set and compiler",
      .choices = "lenet|epoch|resnet|sgemm|about"},
     {"no-graph", FLAG_OFF, &graph, .help = "without CUDA graphs"},
-    {"shares", FLAG_INTEGER, &shares_steps, "N", .most = MOST_STEPS,
-     .help = "which kernels N steps spend their time in"},
-    {"truth", FLAG_INTEGER, &truth_steps, "N", .most = MOST_STEPS,
-     .help = "N steps, measured and modelled on --machine this, with a thread for each device"},
-    {"overhead", FLAG_INTEGER, &overhead_rounds, "N", .most = MOST_STEPS,
-     .help = "how much longer steps take with a modelled clock, the median of N times"},
     {0},
 };
 static Flags flags;
@@ -116,7 +106,8 @@ static void step(Training *t, Tensor *losses[]) {
         if (t->resnet.net)
             train_step(&t->resnet, t->X, t->y, RESNET_LR, losses);
         else
-            train_batch_as_graph(t->X, t->y, t->device_params, t->devices, t->k, LENET_LR, losses);
+            (graph ? train_batch_as_graph : train_batch)(t->X, t->y, t->device_params, t->devices,
+                                                         t->k, LENET_LR, losses);
     }
     synchronize_all();
 }
@@ -164,121 +155,16 @@ static Training prepare(void) {
     return t;
 }
 
-static void one_step(void *training) {
-    Tensor *losses[MAX_DEVICES];
-    step(training, losses);
-}
-
-static void some_steps(Training *t, int steps) {
-    for (int i = 0; i < steps; i++) one_step(t);
-}
-
-static void show_shares(Training *t, int steps) {
-    some_steps(t, 3); // the first ones get their memory
-    for (int i = 0; i < steps; i++) record_step(t->devices[0], one_step, t);
-    print_shares(model, 0.005);
-}
-
-// ---- modelled against measured -----------------------------------------------------------------
-
-static void tell_time_of_this_machine(void) {
-    modelled_clock_start(NULL); // the devices measured are more than a machine before may have
-    devices_init(flags.backend, flags.threads);
-    char *text = machine_this(1, flags.devices); // closes the devices
-    modelled_clock_start(machine_parse("this", text));
-    free(text);
-    devices_init(flags.backend, flags.threads);
-    set_threads_per_device(1);
-}
-
-// --machine this keeps the fastest time of each kernel, so it is compared with the fastest of some
-// steps; the median step, which has all that a busy computer adds, is shown beside it. How fast a
-// shared computer can be changes within seconds, by half and more: hence several rounds, each with
-// a measurement of the machine just before its steps.
-static void show_truth(void) {
-    enum { ROUNDS = 7 };
-    double ratios[2][ROUNDS], measured[MOST_STEPS], modelled[MOST_STEPS];
-    if (flags.devices > devices_that_fit(1))
-        printf("%d devices share the cores for %d: modelled time is that of cores of their own\n",
-               flags.devices, devices_that_fit(1));
-    printf("%s, devices: %d\n", model, flags.devices);
-    Table t = TABLE(NULL, WORDS("round", 6), FIXED("fastest", 3, .unit = "ms"),
-                    FIXED("median", 3, .unit = "ms"), FIXED("modelled", 3, .unit = "ms"),
-                    FIXED("/ fastest step", 2), FIXED("/ median step", 2));
-    for (int i = 0; i < ROUNDS; i++) {
-        tell_time_of_this_machine();
-        Training training = prepare();
-        some_steps(&training, 3); // the first ones get their memory
-        for (int step = 0; step < truth_steps; step++) {
-            double begin = seconds_now(), modelled_begin = modelled_seconds();
-            one_step(&training);
-            measured[step] = seconds_now() - begin;
-            modelled[step] = modelled_seconds() - modelled_begin;
-        }
-        double fastest = minimum(measured, truth_steps), middle = median(measured, truth_steps),
-               told = median(modelled, truth_steps);
-        table_text(&t, "%d", i + 1);
-        table_numbers(&t, fastest, middle, told, ratios[0][i] = told / fastest,
-                      ratios[1][i] = told / middle);
-        if (i < ROUNDS - 1) continue;
-        for (int step = 0; step < truth_steps; step++)
-            record_step(training.devices[0], one_step, &training);
-    }
-    table_text(&t, "median");
-    table_numbers(&t, NAN, NAN, NAN, median(ratios[0], ROUNDS), median(ratios[1], ROUNDS));
-    print_shares(model, 0.005);
-}
-
-// The time of all cores for this program, which other programs disturb less than that on the wall.
-static double seconds_of_cores(Training *t, const Machine *machine) {
-    modelled_clock_start(machine);
-    clock_t begin = clock();
-    some_steps(t, 5);
-    return (double)(clock() - begin) / CLOCKS_PER_SEC;
-}
-
-static void show_overhead(Training *t) {
-    const Machine *machine = machine_find("dgx-a100");
-    double ratios[MOST_STEPS];
-    some_steps(t, 5); // the first ones get their memory
-    for (int i = 0; i < overhead_rounds; i++) {
-        bool first = i % 2 == 0; // who goes first changes, too
-        double a = seconds_of_cores(t, first ? machine : NULL);
-        double b = seconds_of_cores(t, first ? NULL : machine);
-        ratios[i] = first ? a / b : b / a;
-    }
-    Quartiles q = quartiles(ratios, overhead_rounds);
-    printf("%s, devices: %d; with the modelled clock %.3f (%.3f to %.3f) times the cores' time\n",
-           model, t->k, q.median, q.low, q.high);
-}
-
-// Does what the lines of the input ask for.
-static void obey(Training *training) {
-    for (int steps; scanf(" run %d", &steps) == 1 && steps > 0;) run(training, steps);
-    if (!feof(stdin)) die("each line is \"run N\"", "unknown line in the input");
-}
-
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.own = own_flags;
-    defaults.devices = 1;
-    defaults.machine = "none";
     flags = parse_flags(argc, argv, "Times training steps; \"run N\" in the input makes N of them.",
-                        "devices batch-size", defaults);
-    choose_graph(graph ? "on" : "off");
+                        "devices=1 batch-size machine=none", (Program){.own = own_flags});
     if (is("about")) {
         printf("%s\n%s\n", cpu_instruction_set()->name, COMPILER);
         return 0;
     }
-    Training training = truth_steps ? (Training){0} : prepare();
-    if (truth_steps)
-        show_truth();
-    else if (overhead_rounds)
-        show_overhead(&training);
-    else if (shares_steps)
-        show_shares(&training, shares_steps);
-    else
-        obey(&training);
+    Training training = prepare();
+    for (int steps; scanf(" run %d", &steps) == 1 && steps > 0;) run(&training, steps);
+    if (!feof(stdin)) die("each line is \"run N\"", "unknown line in the input");
     devices_close();
     return 0;
 }

@@ -22,7 +22,6 @@
 #include "common/base/number.h"
 #include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"
-#include "common/tensor/step_graph.h"
 #include "tests/published/csv.h"
 
 typedef struct Row {
@@ -51,13 +50,12 @@ static double exchange_seconds(const Machine *machine, int gpus, double bytes) {
     return nccl_allreduce_seconds(machine, gpus, bytes, NULL);
 }
 
-static NetworkTable inception(void) { return inception_v3(false); }
 static NetworkTable resnet18_64(void) { return book_resnet18(64); }
 
 static NetworkTable network_of(const Csv *csv, int r) {
     static const char *const names[] = {"ResNet-50",    "ResNet-101",       "VGG-16",
                                         "Inception V3", "ResNet-18, 64x64", NULL};
-    static NetworkTable (*const networks[])(void) = {resnet50, resnet101, vgg16, inception,
+    static NetworkTable (*const networks[])(void) = {resnet50, resnet101, vgg16, inception_v3,
                                                      resnet18_64};
     return networks[csv_word(csv, r, "network", names)]();
 }
@@ -68,13 +66,14 @@ static const char *const ways[] = {"ours", "our graph", "a framework's", "a fram
                                    NULL}; // every other one is launched as one graph
 
 // LeNet on k GPUs, and ResNet-18 on one. The chapters' own code trains.
-static void time_lenet(ModelledRun *run, const Tensor *X, const Tensor *y) {
+static void time_lenet(ModelledRun *run, const Tensor *X, const Tensor *y, bool as_graph) {
     Tensor *params[LENET_PARAMS], *device_params[MAX_DEVICES][LENET_PARAMS], *losses[MAX_DEVICES];
     lenet_init(params, 1);
     for (int i = 0; i < run->k; i++)
         get_params(params, LENET_PARAMS, run->devices[i], device_params[i]);
     while (modelled_run(run))
-        train_batch_as_graph(X, y, device_params, run->devices, run->k, 0.2f, losses);
+        (as_graph ? train_batch_as_graph : train_batch)(X, y, device_params, run->devices, run->k,
+                                                        0.2f, losses);
     for (int i = 0; i < run->k; i++) free_params(device_params[i], LENET_PARAMS);
     free_params(params, LENET_PARAMS);
 }
@@ -101,13 +100,15 @@ static double book_step_seconds(const Machine *machine, BookStep step, int k) {
     ModelledRun run = {.machine = machine, .k = k, .framework = step.way >= 2, .warm_up = 2};
     devices_close(); // they are opened with TF32, or without it
     allow_tf32(step.tf32);
-    choose_graph(step.way % 2 ? "on" : "off");
     modelled_begin(&run);
     Tensor *X = tensor_new(host(), step.images, 1, step.side, step.side);
     Tensor *y = tensor_new(host(), step.images);
     tensor_fill(X, 0);
     tensor_fill(y, 0);
-    (step.lenet ? time_lenet : time_resnet18)(&run, X, y);
+    if (step.lenet)
+        time_lenet(&run, X, y, step.way % 2);
+    else
+        time_resnet18(&run, X, y);
     tensor_free(X);
     tensor_free(y);
     modelled_end(&run);

@@ -1,8 +1,7 @@
 // cudasim.h: the simulated machine, for tests. Without any of this it has CUDASIM_GPUS GPUs (3) and
 // the seed CUDASIM_SEED (1), both of the environment. Programs see those of its GPUs that
 // CUDA_VISIBLE_DEVICES lists: all, if it is not set.
-#ifndef CUDASIM_H
-#define CUDASIM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,4 @@ size_t cudasim_live(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

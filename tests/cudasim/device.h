@@ -1,7 +1,6 @@
 // device.h: the words of CUDA C++, for .cu files that the host's compiler compiles. It is included
 // in front of each; see README.md for how the rest comes about.
-#ifndef CUDASIM_DEVICE_H
-#define CUDASIM_DEVICE_H
+#pragma once
 
 #include <cmath>
 #include <cstddef>
@@ -42,7 +41,7 @@ extern const uint3 threadIdx, blockIdx, blockDim, gridDim;
 // `place` is where in the source they wait: FILE:LINE.
 void cudasim_syncthreads(const char *place);
 // Waits for the threads in `mask` of this warp, then returns what thread `lane` of it has given.
-// All of them must be at the same place. A `lane` below 0 is for oneself.
+// All of them must be at the same place.
 uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *place);
 int cudasim_lane(void);
 void *cudasim_dynamic_shared(void);
@@ -58,32 +57,13 @@ CUDASIM_UNSEEN T cudasim_shuffle(unsigned mask, T value, int lane, const char *p
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a shuffle moves 4 or 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    bits = cudasim_exchange(mask, bits, lane < 32 ? lane : -1, place);
+    bits = cudasim_exchange(mask, bits, lane, place);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-// (Over whole warps: nobody uses the optional last argument, a width.)
-#define CUDASIM_SHUFFLE(mask, value, lane) cudasim_shuffle(mask, value, lane, CUDASIM_PLACE)
-#define __shfl_sync(mask, value, lane)     CUDASIM_SHUFFLE(mask, value, (lane) % 32)
-#define __shfl_xor_sync(mask, value, bits) CUDASIM_SHUFFLE(mask, value, cudasim_lane() ^ (bits))
-#define __shfl_down_sync(mask, value, by)  CUDASIM_SHUFFLE(mask, value, cudasim_lane() + (int)(by))
-#define __shfl_up_sync(mask, value, by)    CUDASIM_SHUFFLE(mask, value, cudasim_lane() - (int)(by))
-#define __syncwarp()                       ((void)CUDASIM_SHUFFLE(0xffffffffu, 0, -1))
-
-// ---- atomics ---------------------------------------------------------------------------------
-
-// Threads change only at barriers, so a plain update is atomic; the simulator is told of it.
-void cudasim_atomic(void *at, size_t bytes);
-
-#define CUDASIM_ATOMIC(name, result)                                                               \
-    template <class T> CUDASIM_UNSEEN T name(T *at, decltype(T()) value) {                         \
-        cudasim_atomic(at, sizeof *at);                                                            \
-        T old = *at;                                                                               \
-        *at = result;                                                                              \
-        return old;                                                                                \
-    }
-CUDASIM_ATOMIC(atomicAdd, old + value)
-CUDASIM_ATOMIC(atomicMax, old > value ? old : value)
+// (Over whole warps: nobody uses the optional last argument, a width, or another shuffle.)
+#define __shfl_xor_sync(mask, value, bits)                                                         \
+    cudasim_shuffle(mask, value, cudasim_lane() ^ (bits), CUDASIM_PLACE)
 
 // ---- mma.cuh ---------------------------------------------------------------------------------
 
@@ -169,5 +149,3 @@ extern "C" char *cudasim_dlerror(void);
 #define dlopen  cudasim_dlopen
 #define dlsym   cudasim_dlsym
 #define dlerror cudasim_dlerror
-
-#endif

@@ -259,7 +259,7 @@ int cudasim_lane(void) { return (int)running.thread % 32; }
 uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *place) {
     unsigned thread = running.thread, first = thread / 32 * 32;
     Thread &self = threads[thread];
-    if (!(mask >> thread % 32 & 1) || (lane >= 0 && !(mask >> lane & 1)))
+    if (!(mask >> thread % 32 & 1) || !(mask >> lane & 1))
         mistake("the mask names all lanes that take part",
                 "%s (%s): lane %d is not in the mask 0x%08x", where_in_grid(), place, lane, mask);
     // Two slots, in turn: a lane that is late still finds what the others gave.
@@ -267,7 +267,7 @@ uint64_t cudasim_exchange(unsigned mask, uint64_t bits, int lane, const char *pl
     self.given[slot] = bits;
     self.mask = mask;
     wait(Thread::AT_WARP, place);
-    return lane < 0 ? bits : threads[first + lane].given[slot];
+    return threads[first + lane].given[slot];
 }
 
 // The last lane that comes multiplies for all, and the others go on after it. (This is no meeting

@@ -40,8 +40,7 @@ enum : uint64_t {
     WARPS = 1 << 11,   // of another warp of this block,
     BLOCKS = 1 << 12,  // of another block,
     STREAMS = 1 << 13, // of another stream
-    ATOMICALLY = 1 << 14,
-    TICK = 1 << 15,
+    TICK = 1 << 14,
     COMING = 1 // instead of when it was written: a copy has begun to write it
 };
 
@@ -125,7 +124,7 @@ struct Access {
 
 // "kernel add, block (0,0,0), thread (3,0,0) reads 4 bytes (kernels/cuda/elementwise.cu:14)"
 static const char *text_of(const Access &access) {
-    static const char *const verbs[] = {"reads", "writes", "updates", "begins to write"};
+    static const char *const verbs[] = {"reads", "writes", "begins to write"};
     static char text[512], source[256];
     if (access.pc)
         __sanitizer_symbolize_pc((char *)access.pc - 1, " (%s:%l)", source, sizeof source);
@@ -197,7 +196,7 @@ static inline uint64_t stamp_after(uint64_t others, bool shared) {
 __attribute__((always_inline)) static inline void touch(Word &word, const Access &access,
                                                         bool shared) {
     bool written = word.written >= (shared ? running.block_began * TICK : 1);
-    bool reads = access.verb == READ || access.verb == UPDATE;
+    bool reads = access.verb == READ;
     if (word.written == COMING && reads)
         mistake("is a copies_wait() missing? And other threads need a barrier after it",
                 "%s of shared memory that a copy has yet to write", text_of(access));
@@ -205,16 +204,13 @@ __attribute__((always_inline)) static inline void touch(Word &word, const Access
         mistake("new memory, and shared memory at the start of a block, hold anything",
                 "%s of %s memory that nothing has written", text_of(access),
                 shared ? "shared" : "device");
-    bool atomics = access.verb == UPDATE && word.written & ATOMICALLY;
-    if (!atomics && !happened_before(word.written, shared)) race(word.written, "written", access);
-    if (access.verb == READ) {
+    if (!happened_before(word.written, shared)) race(word.written, "written", access);
+    if (reads) {
         word.read = stamp_after(word.read, shared);
         return;
     }
     if (!happened_before(word.read, shared)) race(word.read, "read", access);
-    word.written = access.verb == BEGIN   ? COMING
-                   : access.verb == WRITE ? clock_now * TICK + running.thread
-                                          : stamp_after(word.written, shared) | ATOMICALLY;
+    word.written = access.verb == BEGIN ? COMING : clock_now * TICK + running.thread;
 }
 
 // ---- accesses --------------------------------------------------------------------------------
@@ -327,7 +323,4 @@ extern "C" void __tsan_init(void) {}
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit(void *) {}
 
-void cudasim_atomic(void *at, size_t bytes) {
-    access_memory({UPDATE, (const char *)at, bytes, __builtin_return_address(0)});
-}
 void *cudasim_dynamic_shared(void) { return dynamic_shared; }

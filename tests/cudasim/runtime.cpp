@@ -204,7 +204,7 @@ void cudasim::enqueue(cudaStream_t stream, std::function<void()> work) {
 
 void cudasim::order(cudaStream_t before, cudaStream_t after) {
     if (is_captured(before) || is_captured(after))
-        mistake("choose_graph(\"off\")", "NCCL in graphs is not simulated");
+        mistake("launch such a step without a graph", "NCCL in graphs is not simulated");
     PointRef point = std::make_shared<Point>();
     push(before, nullptr, nullptr, point);
     push(after, nullptr, point);
@@ -326,12 +326,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device) {
-    ENTER();
-    if (device < 0 || device >= machine.gpus) return result(cudaErrorInvalidDevice);
-    snprintf(id, (size_t)length, "0000:%02X:00.0", 0x17 + machines_number_of(device));
-    return cudaSuccess;
-}
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all) {
     ENTER();
     *unused = *all = (size_t)16 << 30;

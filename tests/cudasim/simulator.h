@@ -1,6 +1,5 @@
 // simulator.h: what the parts of the simulator know of each other.
-#ifndef CUDASIM_SIMULATOR_H
-#define CUDASIM_SIMULATOR_H
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -38,7 +37,7 @@ Allocation *allocation_at(const void *address); // NULL for other memory of the 
 void let_host_touch(const void *memory, size_t bytes, bool may);
 
 // For work that is no kernel (copies, cuBLAS): `what` reads or writes memory that must be `gpu`'s.
-enum Verb { READ, WRITE, UPDATE, BEGIN }; // UPDATE is an atomic, BEGIN a copy that goes on
+enum Verb { READ, WRITE, BEGIN }; // BEGIN is a copy that goes on
 void check_range(const char *what, int gpu, const void *memory, size_t bytes, Verb verb);
 // Copies between any two places.
 void move_bytes(void *dst, const void *src, size_t bytes);
@@ -109,4 +108,3 @@ void *cublas_function(const char *name);
 void *nccl_function(const char *name);
 
 } // namespace cudasim
-#endif

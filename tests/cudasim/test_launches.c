@@ -1,11 +1,12 @@
 // test_launches.c: the modelled clock counts as many launches as a step really has on a GPU.
-#include "tests/test.h"
+#include "tests/cases.h"
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
+#include "common/device/trace.h"
 #include "common/model/modelled_clock.h"
 #include "cudasim.h"
 
@@ -23,12 +24,6 @@ static DataParallel resnet;
 static Tensor *device_params[MOST][LENET_PARAMS];
 
 static int launches_so_far(void) { return cudasim_calls("launch") + cudasim_calls("cublasSgemm"); }
-
-static double counted_so_far(int k) {
-    double sum = 0;
-    for (int i = 0; i < k; i++) sum += modelled_busy(devices[i]);
-    return sum;
-}
 
 static void step(int k, int side) {
     Tensor *X = tensor_new(host(), IMAGES, 1, side, side), *y = tensor_new(host(), IMAGES);
@@ -56,11 +51,15 @@ static void open_gpus(int k) {
 
 static void compare(int k, int side) {
     step(k, side); // the first one also allocates
-    int launches = launches_so_far();
-    double counted = counted_so_far(k);
+    int launches = launches_so_far(), count;
+    double counted = 0; // seconds in which the devices are busy
+    trace_begin();
     step(k, side);
+    free(trace_end(&count));
     launches = launches_so_far() - launches;
-    counted = counted_so_far(k) - counted;
+    TraceSpan *spans = trace_modelled(&count);
+    for (int i = 0; i < count; i++) counted += spans[i].end - spans[i].start;
+    free(spans);
     assert_true(launches > 0);
     if (!(fabs(counted - launches) <= 0.01))
         fail_msg("%d devices: %d launches, the clock counts %.3f", k, launches, counted);
@@ -71,8 +70,7 @@ static void close_gpus(void) {
     modelled_clock_start(NULL);
 }
 
-static void a_step_of_lenet(void **state) {
-    (void)state;
+TEST(a_step_of_lenet) {
     for (int k = 1; k <= MOST; k++) {
         Tensor *params[LENET_PARAMS];
         open_gpus(k);
@@ -86,8 +84,7 @@ static void a_step_of_lenet(void **state) {
 }
 
 // (Its convolutions are cut into chunks of few images here: the tests' workspace is small.)
-static void a_step_of_resnet18(void **state) {
-    (void)state;
+TEST(a_step_of_resnet18) {
     open_gpus(1);
     Module *net = resnet18(10, 1);
     initialize(net, 1);
@@ -97,10 +94,4 @@ static void a_step_of_resnet18(void **state) {
     close_gpus();
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_of_lenet),
-        cmocka_unit_test(a_step_of_resnet18),
-    };
-    return cmocka_run_group_tests_name("launches", tests, NULL, NULL);
-}
+int main(void) { return run_all("launches", NULL, NULL); }

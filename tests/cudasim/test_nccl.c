@@ -3,6 +3,7 @@
 // its own.
 
 #include "common/base/launcher.h"
+#include "tests/cases.h"
 #include "tests/start_ranks.h"
 #include "cudasim.h"
 
@@ -52,10 +53,6 @@ static void one_has_no_library(void) {
 static void library_is_old(void) {
     cudasim_fail("dlsym nccl", 3, 1);
     fall_back();
-}
-static void nccl_is_demanded(void) {
-    dist_choose_all_reduce("nccl");
-    begin(30, 0);
 }
 
 // The n-th call of a function fails with an error: "NAME N ERROR".
@@ -108,7 +105,6 @@ static const struct {
     {"fallback", fall_back},
     {"library", one_has_no_library},
     {"old", library_is_old},
-    {"demanded", nccl_is_demanded},
     {"call", call_fails},
     {"stopped", one_is_stopped},
     {"computes", one_computes_on},
@@ -134,15 +130,13 @@ static int run_simulated(const char *name) {
 
 // ---- the tests -------------------------------------------------------------------------------------
 
-CASE(test_results) {
-    passes_with("GPUS=2", "results", 2);
+TEST(test_results) {
     passes_with("GPUS=4", "results", 3);
     passes_with("GPUS=4", "groups", 4);
-    passes_with("GPUS=3", "order", 3); // what CUDA leaves open comes in other orders
-    passes_with("GPUS=3 CUDASIM_SEED=2", "order", 3);
+    passes_with("GPUS=3", "order", 3);
 }
 
-CASE(test_without_nccl) {
+TEST(test_without_nccl) {
     passes_with("GPUS=1", "fallback", 2);
     assert_non_null(strstr(said, "GPUs exchange through host memory, not by NCCL: rank 0 on "));
     assert_non_null(strstr(said, "it shares a GPU with another rank"));
@@ -151,11 +145,9 @@ CASE(test_without_nccl) {
     assert_non_null(strstr(said, "libnccl.so.2 cannot be loaded"));
     passes_with("GPUS=2", "old", 2);
     assert_non_null(strstr(said, "lacks a function"));
-    fails_with("GPUS=1", "demanded", 2, 10, "test: rank 0: error: no NCCL: rank 0 on ");
-    assert_int_equal(times_said("error:"), 1);
 }
 
-CASE(test_what_goes_wrong) {
+TEST(test_what_goes_wrong) {
     static const struct {
         const char *before, *name;
         int ranks;
@@ -182,10 +174,5 @@ int main(int argc, char *argv[]) {
     self = argv[0];
     if (argc == 3 && strcmp(argv[1], "--case") == 0) return run_simulated(argv[2]);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); // in ranks: MPI leaves memory behind
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_without_nccl),
-        cmocka_unit_test(test_what_goes_wrong),
-    };
-    return cmocka_run_group_tests_name("nccl", tests, NULL, NULL);
+    return run_all("nccl", NULL, NULL);
 }

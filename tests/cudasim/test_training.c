@@ -2,9 +2,8 @@
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
-#include "common/tensor/step_graph.h"
 #include "common/tensor/random.h"
-#include "tests/dies.h"
+#include "tests/cases.h"
 #include "cudasim.h"
 
 #include <cuda_runtime_api.h>
@@ -23,6 +22,8 @@ static void minibatch(int step, Tensor *X, Tensor *y) {
     }
 }
 
+static bool as_graph = true;
+
 // The parameters after some steps on k devices of the machine as it is. In the end all is closed.
 static float *train_on(int k, int steps) {
     Device *devices[MAX_DEVICES];
@@ -36,7 +37,8 @@ static float *train_on(int k, int steps) {
     for (int step = 0; step < steps; step++) {
         synchronize_host_reads();
         minibatch(step, X, y);
-        train_batch_as_graph(X, y, device_params, devices, k, 0.2f, losses);
+        (as_graph ? train_batch_as_graph : train_batch)(X, y, device_params, devices, k, 0.2f,
+                                                        losses);
     }
     size_t n;
     float *trained = values_of_all(device_params[0], LENET_PARAMS, &n);
@@ -57,115 +59,6 @@ static float *train_on_gpus(int gpus, int k, unsigned seed, CudasimPeers peers) 
     return trained;
 }
 
-static float *expected; // of one CPU device
-
-static int train_on_cpu(void **state) {
-    (void)state;
-    devices_init(BACKEND_CPU, 1);
-    expected = train_on(1, STEPS);
-    return 0;
-}
-
-static int forget(void **state) {
-    (void)state;
-    free(expected);
-    return 0;
-}
-
-// The order of additions, and what some steps make of it; no more.
-static void assert_as_expected(float *trained, const char *where) {
-    for (size_t i = 0; i < LENET_FLOATS; i++)
-        if (!(fabsf(trained[i] - expected[i]) <= 1e-5f))
-            fail_msg("%s: parameter %zu is %.8f, on the CPU %.8f", where, i, (double)trained[i],
-                     (double)expected[i]);
-    free(trained);
-}
-
-static void gpus_compute_what_the_cpu_computes(void **state) {
-    (void)state;
-    for (int gpus = 1; gpus <= 4; gpus *= 2)
-        for (unsigned seed = 0; seed < 3; seed++)
-            assert_as_expected(train_on_gpus(gpus, gpus, seed, CUDASIM_PEERS),
-                               "as many devices as GPUs");
-    assert_as_expected(train_on_gpus(1, 3, 1, CUDASIM_PEERS), "three devices on one GPU");
-    assert_as_expected(train_on_gpus(2, 5, 1, CUDASIM_PEERS), "five devices on two GPUs");
-}
-
-static void every_allreduce_computes_it(void **state) {
-    (void)state;
-    for (int a = 0; a < NUM_ALLREDUCES; a++) {
-        choose_allreduce(allreduces[a].name);
-        for (int k = 2; k <= 4; k++)
-            assert_as_expected(train_on_gpus(4, k, (unsigned)k, CUDASIM_PEERS), allreduces[a].name);
-    }
-    choose_allreduce("star");
-}
-
-// No seed may change a bit.
-static void other_orders_give_the_same_bits(void **state) {
-    (void)state;
-    float *first = train_on_gpus(3, 3, 1, CUDASIM_PEERS);
-    for (unsigned seed = 2; seed < 6; seed++) {
-        float *other = train_on_gpus(3, 3, seed, CUDASIM_PEERS);
-        assert_memory_equal(first, other, LENET_FLOATS * sizeof(float));
-        free(other);
-    }
-    free(first);
-}
-
-// The first step runs as it is, the second is recorded, and from then on each is a launch.
-static void graphs_compute_what_their_steps_compute(void **state) {
-    (void)state;
-    for (int k = 1; k <= 4; k += 3) {
-        choose_graph("off");
-        int launched = cudasim_calls("cudaGraphLaunch");
-        float *steps = train_on_gpus(2, k, 7, CUDASIM_PEERS);
-        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched);
-        choose_graph("on");
-        float *graphs = train_on_gpus(2, k, 8, CUDASIM_PEERS);
-        assert_int_equal(cudasim_calls("cudaGraphLaunch"), launched + STEPS - 1);
-        assert_memory_equal(steps, graphs, LENET_FLOATS * sizeof(float));
-        free(steps);
-        free(graphs);
-    }
-}
-
-// ---- by way of the host ----------------------------------------------------------------------
-
-// Nobody waits for a copy before all is closed. (What it was made of stays: freeing would wait.)
-static void copy_and_close(void) {
-    cudasim_machine(2, 1, CUDASIM_PEERS);
-    devices_init(BACKEND_CUDA, 1);
-    Tensor *x = tensor_new(try_gpu(0), 5000), *y = tensor_new(try_gpu(1), 5000);
-    tensor_fill(x, 1);
-    device_copy_after(device_record(x->device), y->device, y->data, x->data, tensor_bytes(x));
-    devices_close();
-}
-
-// Which way copies go is found out once in a program: each in a child.
-static void train_with_peers(void *peers) {
-    int before = cudasim_calls("cudaMemcpyPeerAsync");
-    assert_as_expected(train_on_gpus(3, 4, 1, *(CudasimPeers *)peers), "peers");
-    fprintf(stderr, "\n%d copies to peers\n", cudasim_calls("cudaMemcpyPeerAsync") - before);
-    copy_and_close();
-}
-
-static void copies_go_by_the_host_where_peers_cannot(void **state) {
-    (void)state;
-    char text[8192];
-    CudasimPeers peers = CUDASIM_NO_PEERS;
-    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
-    assert_non_null(strstr(text, "\n0 copies to peers\n") ? text
-                                                          : strstr(text, "0 copies to peers\n"));
-    peers = CUDASIM_DAMAGED_PEERS;
-    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
-    assert_non_null(strstr(text, "arrive damaged: copying by way of the host"));
-    peers = CUDASIM_PEERS;
-    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
-    assert_null(strstr(text, "damaged"));
-    assert_null(strstr(text, "\n0 copies"));
-}
-
 // ---- failures --------------------------------------------------------------------------------
 
 typedef struct Failure {
@@ -183,8 +76,8 @@ static void train_and_fail(void *failure) {
     free(train_on(2, STEPS)); // the second one is recorded, the third one replayed
 }
 
-static void failures_end_the_program_with_a_message(void **state) {
-    (void)state;
+// (It forks: before there are CPU devices, which are threads.)
+TEST(failures_end_the_program_with_a_message) {
     static Failure failures[] = {
         {"cudaGetDeviceCount", cudaErrorInsufficientDriver, "no GPU to compute on", 1},
         {"cudaSetDevice", cudaErrorInvalidDevice, "invalid device ordinal", 1},
@@ -218,34 +111,93 @@ static void failures_end_the_program_with_a_message(void **state) {
         {"cublasSetWorkspace", 7, "cublasSetWorkspace_v2", 2},
         {"cublasSgemm", 13, "failed to launch on the GPU", 4},
     };
-    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++)
+    for (size_t i = 0; i < COUNT(failures); i++)
         expect_death(1, failures[i].words, train_and_fail, &failures[i]);
 }
 
-// Whichever allocation of a step fails: two lines and the end.
-static void any_allocation_may_fail(void **state) {
+// ---- against the CPU --------------------------------------------------------------------------
+
+static float *expected; // of one CPU device
+
+static int train_on_cpu(void **state) {
     (void)state;
-    Failure failure = {"cudaMalloc", cudaErrorMemoryAllocation, "out of memory", 1};
-    char text[8192];
-    while (run_and_listen(train_and_fail, &failure, text, sizeof text) != 0) {
-        if (!is_error_and_hint(text) || !strstr(text, failure.words))
-            fail_msg("allocation %d fails: %s", failure.n, text);
-        failure.n++;
-    }
-    assert_true(failure.n > 10); // the first that does not happen
+    devices_init(BACKEND_CPU, 1);
+    expected = train_on(1, STEPS);
+    return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        // These fork: before there are CPU devices, which are threads.
-        cmocka_unit_test(failures_end_the_program_with_a_message),
-        cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test_setup_teardown(copies_go_by_the_host_where_peers_cannot, train_on_cpu,
-                                        forget),
-        cmocka_unit_test_setup_teardown(gpus_compute_what_the_cpu_computes, train_on_cpu, forget),
-        cmocka_unit_test_setup_teardown(every_allreduce_computes_it, train_on_cpu, forget),
-        cmocka_unit_test(other_orders_give_the_same_bits),
-        cmocka_unit_test(graphs_compute_what_their_steps_compute),
-    };
-    return cmocka_run_group_tests_name("training", tests, NULL, NULL);
+static int forget(void **state) {
+    (void)state;
+    free(expected);
+    return 0;
 }
+#define AFTER_THE_CPU(test) cmocka_unit_test_setup_teardown(test, train_on_cpu, forget)
+
+// The order of additions, and what some steps make of it; no more.
+static void assert_as_expected(float *trained, const char *where) {
+    for (size_t i = 0; i < LENET_FLOATS; i++)
+        if (!(fabsf(trained[i] - expected[i]) <= 1e-5f))
+            fail_msg("%s: parameter %zu is %.8f, on the CPU %.8f", where, i, (double)trained[i],
+                     (double)expected[i]);
+    free(trained);
+}
+
+// ---- by way of the host ----------------------------------------------------------------------
+
+// Nobody waits for a copy before all is closed. (What it was made of stays: freeing would wait.)
+static void copy_and_close(void) {
+    cudasim_machine(2, 1, CUDASIM_PEERS);
+    devices_init(BACKEND_CUDA, 1);
+    Tensor *x = tensor_new(try_gpu(0), 5000), *y = tensor_new(try_gpu(1), 5000);
+    tensor_fill(x, 1);
+    device_copy_after(device_record(x->device), y->device, y->data, x->data, tensor_bytes(x));
+    devices_close();
+}
+
+// Which way copies go is found out once in a program: each in a child.
+static void train_with_peers(void *peers) {
+    int before = cudasim_calls("cudaMemcpyPeerAsync");
+    assert_as_expected(train_on_gpus(3, 4, 1, *(CudasimPeers *)peers), "peers");
+    fprintf(stderr, "\n%d copies to peers\n", cudasim_calls("cudaMemcpyPeerAsync") - before);
+    copy_and_close();
+}
+
+TEST_AS(copies_go_by_the_host_where_peers_cannot,
+        AFTER_THE_CPU(copies_go_by_the_host_where_peers_cannot)) {
+    char text[8192];
+    CudasimPeers peers = CUDASIM_NO_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_non_null(strstr(text, "\n0 copies to peers\n") ? text
+                                                          : strstr(text, "0 copies to peers\n"));
+    peers = CUDASIM_DAMAGED_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_non_null(strstr(text, "arrive damaged: copying by way of the host"));
+    peers = CUDASIM_PEERS;
+    assert_int_equal(run_and_listen(train_with_peers, &peers, text, sizeof text), 0);
+    assert_null(strstr(text, "damaged"));
+    assert_null(strstr(text, "\n0 copies"));
+}
+
+// No seed may change a bit, nor may graphs.
+TEST_AS(gpus_compute_what_the_cpu_computes, AFTER_THE_CPU(gpus_compute_what_the_cpu_computes)) {
+    static const struct {
+        int gpus, k;
+        const char *allreduce;
+    } rows[] = {{1, 1, "star"}, {2, 2, "star"}, {4, 4, "sharded"},
+                {4, 3, "tree"}, {1, 3, "ring"}, {2, 5, "star"}};
+    for (size_t r = 0; r < COUNT(rows); r++) {
+        choose_allreduce(rows[r].allreduce);
+        float *first = train_on_gpus(rows[r].gpus, rows[r].k, 1, CUDASIM_PEERS);
+        for (unsigned seed = 2; seed < 4; seed++) {
+            as_graph = seed == 2;
+            float *other = train_on_gpus(rows[r].gpus, rows[r].k, seed, CUDASIM_PEERS);
+            assert_memory_equal(first, other, LENET_FLOATS * sizeof(float));
+            free(other);
+        }
+        as_graph = true;
+        assert_as_expected(first, rows[r].allreduce);
+    }
+    choose_allreduce("star");
+}
+
+int main(void) { return run_all("training", NULL, NULL); }

@@ -5,6 +5,7 @@
 build=$1 offline=$3 program=autograder name=training-on-multiple-gpus
 . tests/grader/begin.sh
 labs=$(sh tests/grader/labs.sh autograder "$2" ids)
+[ "$labs" != none ] || refuse "LABS=$2 has no code, and numbers are not graded there" "LABS=\"04-1 04-3\""
 command -v bsdtar >/dev/null || refuse "there is no bsdtar to write a zip with" "make setup grade installs it (package libarchive-tools)"
 mkdir "$work/lab" "$work/seeds" && ln -s "$(realpath "$build")/lab/exercises" "$work/lab/exercises"
 sh tests/grader/kit.sh "$work" "$labs" "$offline" '' >/dev/null

@@ -6,6 +6,9 @@
 # What counts is ../1_larger_batches/your_part.c or ../04-1.c, wherever that lies, in archives, too, whatever their names:
 # platforms and browsers give others. If one exercise is asked for, also ../your_part.c, and any .c that is all that was
 # handed in. Folders named build are passed over, and links.
+#
+# Answers are copied, too: your_answers.md, whose first heading says which lab's, to $OWN/02.answers; predictions.md of a
+# chapter's folder to $OWN/02.predictions; my.machine to $OWN/machine.
 set -eu
 wanted=$1 from=$2 name=$3
 cat "$wanted" >/dev/null && [ -w "$OWN" ] || exit 126
@@ -27,6 +30,17 @@ take() { # ID FILE SHOWN
     fi
 }
 
+# What is no code: the first of each. (What it says is judged by others.)
+keep() { # FILE
+    if [ ! -f "$1" ] || [ -L "$1" ] || [ ! -r "$1" ] || [ -n "$(find "$1" -size +256k)" ]; then return; fi
+    case ${1##*/} in
+    my.machine) as=machine ;;
+    predictions.md) as=${1%/*} as=${as##*/} as=${as%%_*}.predictions ;;
+    *) as=$(sed -n 's/^# Lab \([0-9][0-9]\):.*/\1.answers/p' "$1" | head -n 1) ;;
+    esac
+    case $as in '' | */* | -* | .*) ;; *) [ -e "$OWN/$as" ] || tr -d '\0' <"$1" >"$OWN/$as" ;; esac
+}
+
 # The files below a folder, each with what it is: "take 04-1", "else 04-1" (if there is none to take), "meant 04-1" (by its
 # name it may have been), "archive": it may be one, as it is no text (all archives have a byte 0 soon, for which grep -I looks),
 # or has the name of one (a page that asks for a password, say).
@@ -38,7 +52,7 @@ kinds() { # FOLDER
     { below "$1" -type f -readable -exec env LC_ALL=C grep -LIs '' {} + -o ! -type d -print || :
         echo // && below "$1" ! -type d -print | sort; } |
         awk -v single="$single" -v folders="$(ls -d chapters/*/exercises/[0-9]*)" '
-            FNR == NR { folder_of[$1] = $2; next }
+            FILENAME == ARGV[1] { folder_of[$1] = $2; next }
             FNR == 1 { n = split(folders, part, /[\/\n]/); for (i = 1; i <= n; i++) exercise[part[i]] = 1 }
             !listed { listed = $0 == "//"; binary[$0]; next }
             {
@@ -55,6 +69,7 @@ kinds() { # FOLDER
                     else if (name ~ "(^|[^0-9])" id || (name ~ /your_part/ && (its || elsewhere)))
                         print "meant " id " " $0
                 }
+                if (name ~ /^(your_answers.*[.]md|predictions[.]md|my[.]machine)$/) print "text - " $0
                 if ($0 in binary || name ~ /[.](zip|t?gz|t?xz|t?bz2?|tar|t?zst|7z|rar)$/) print "archive - " $0
             }
             END { printf "%s", others }' "$wanted" -
@@ -68,6 +83,7 @@ search() { # FOLDER NAME DEPTH: NAME stands for FOLDER in what is said; DEPTH: a
         take) : >"$OWN/$id.exact" && take "$id" "$path" "$shown" ;;
         else) [ -e "$OWN/$id.exact" ] || take "$id" "$path" "$shown" ;;
         meant) problem "$id.meant" "${path##*/}" ;;
+        text) keep "$path" ;;
         *) unpack "$path" "$shown" "$3" "${path##*/}" ;;
         esac
     done

@@ -6,6 +6,8 @@
 #
 #     NAME  04-1  0  POINTS  OF  TITLE  REASON  HINT  SECONDS     the exercise; a reason: no part could be tried
 #     NAME  04-1  2  POINTS  OF  WHAT   REASON  HINT              its part 2
+#     NAME  lab-02 0  POINTS  OF  numbers ..                      a lab's numbers, and each of them as a part (answered.awk)
+#     NAME  note  TEXT            for the instructor
 #     NAME  error REASON          not graded: by a fault of the grader or of the machine, or it cannot be read
 #     NAME  done
 #
@@ -22,7 +24,7 @@ is_whole() { case $1 in '' | *[!0-9]* | 0* | ?????*) return 1 ;; *) ;; esac; } #
 
 # ---- settings --------------------------------------------------------------------------------------
 
-from=$SUBMISSION$CLASS rows=$BUILD/lab/grading.tsv
+STUDENTS=${STUDENTS-} roster=${STUDENTS-} from=$SUBMISSION$CLASS rows=$BUILD/lab/grading.tsv
 [ -z "$SUBMISSION" ] || [ -z "$CLASS" ] || refuse 2 "more than one to grade: $SUBMISSION and $CLASS" "SUBMISSION=FILE is one hand-in, CLASS=FOLDER many"
 [ -z "$CLASS" ] || [ -z "$GRADESCOPE" ] || refuse 2 "results for Gradescope are those of one hand-in, and this is a class" "of a class there are CSV= and JSON="
 is_whole "$LIMIT" || refuse 2 "wrong SECONDS: '$LIMIT'" "SECONDS=60: what the run of an exercise may take"
@@ -31,6 +33,9 @@ is_whole "$JOBS" || refuse 2 "wrong JOBS: '$JOBS'" "JOBS=2: two are graded at a 
 [ -z "$SEED" ] || [ -d "$SEED" ] || is_whole "$SEED" || refuse 2 "wrong SEED: '$SEED'" "SEED=7: the cases that are drawn from 7; a grading says which it took"
 [ -z "$from" ] || [ -r "$from" ] || refuse 1 "$from: there is no such file or folder" "SUBMISSION=a folder or an archive, CLASS=a folder with one for each"
 [ -z "$CLASS" ] || [ -d "$CLASS" ] || refuse 1 "$CLASS: not a folder" "CLASS=a folder with a folder or an archive for each"
+[ -z "$STUDENTS" ] || [ -n "$from" ] || refuse 2 "STUDENTS= without a hand-in" "SUBMISSION=a folder or an archive, or CLASS=, of these students"
+[ -z "$STUDENTS" ] || [ -f "$STUDENTS" ] || refuse 1 "$STUDENTS: there is no such file" "STUDENTS=roster.csv: ID,name in a line for each student"
+[ -z "$STUDENTS" ] || awk -f tests/grader/roster.awk "$STUDENTS" >/dev/null || exit 1
 for file in "$CSV" "$JSON" "$GRADESCOPE"; do # said before what takes long
     case $file in
     '' | *.csv | *.json) ;; *) refuse 2 "$file: is that a table?" "CSV=grades.csv, JSON=all.json, GRADESCOPE=results.json" ;;
@@ -66,7 +71,15 @@ JUDGE=$BUILD/lab/judge PREPARED=$BUILD/lab/exercises WANTED=$work/wanted EXPECTE
 sh tests/grader/labs.sh grade "$LABS" | while read -r id folder; do
     [ ! -f "$PREPARED/$id/expected.tsv" ] || echo "$id ${folder##*/} $folder"
 done >"$WANTED"
-[ -s "$WANTED" ] || refuse 1 "none of these exercises is built here" "those of chapter 8 need MPI: make setup"
+# The labs whose numbers are graded: those of chapters that LABS names.
+for answers in $([ -z "$STUDENTS" ] || grep -ls '<!-- box:' chapters/*/lab_answers.md); do
+    lab=${answers#chapters/} lab=${lab%%_*}
+    case " $(echo "$LABS" | tr , ' ') " in *" $lab "* | "  ") echo "$lab ${answers%/*}" ;; esac
+done >"$work/labs"
+[ -s "$WANTED" ] || [ -s "$work/labs" ] || case $LABS in
+*-* | '') refuse 1 "none of these exercises is built here" "those of chapter 8 need MPI: make setup" ;;
+*) refuse 1 "LABS=$LABS: nothing is graded there but numbers" "STUDENTS=roster.csv says whose they are" ;;
+esac
 PREPARED=$(realpath "$PREPARED")
 export BUILD JUDGE PREPARED BOOK WANTED EXPECTED TRUST LIMIT PART CLASS
 
@@ -74,7 +87,7 @@ why=$("$JUDGE" shown '' 2>&1) || refuse 1 "$JUDGE cannot be started: ${why##*: }
 
 # What a hand-in does is compared with what the solution does in the same cases. Those of seed 1 everybody has; for others'
 # hand-ins new ones are drawn, where there is a solution. (SEED may be a folder of such files: one of them is drawn.)
-header() { printf '# class\t%s\t%s\t%s\t%s\n' "$(realpath "$CLASS")" "$LABS" "$TRUST$PART" "$1"; }
+header() { printf '# class\t%s\t%s\t%s\t%s\n' "$(realpath "$CLASS")" "$LABS" "$TRUST$PART$roster" "$1"; }
 kept_seed() { # of a class that was broken off
     [ -n "$CLASS" ] && [ -s "$rows" ] && kept=$(head -n 1 "$rows" | cut -f 5) && [ "$(head -n 1 "$rows")" = "$(header "$kept")" ] && echo "$kept"
 }
@@ -103,7 +116,31 @@ while read -r id title folder; do
     [ -f "$work/$id.tsv" ] || cp "$PREPARED/$id/seed-$seed.tsv" "$work/$id.tsv"
     [ -z "$PART" ] || [ "$(grep -c ^part "$work/$id.tsv")" -ge "$PART" ] || refuse 1 "PART: $id has $(grep -c ^part "$work/$id.tsv") parts" "make grade LABS=$id shows them"
 done <"$WANTED"
-chmod 600 "$work"/*.tsv
+# What the sheets' numbers are on each student's machine. What was computed before is kept.
+NUMBERS='' computed=$BUILD/lab/numbers
+numbers_of() { # LAB CHAPTER ID: "ID FILE", and what makes the file if it is not there
+    machine=$work/$3.machine
+    [ -f "$machine" ] || sh tests/grader/draw.sh "$3" >"$machine"
+    file=$computed/$1-$(cat "$machine" "$2/lab.md" "$2/lab_answers.md" "$work/library" | sha256sum | cut -c -16)
+    [ -s "$file" ] || printf '%s\0' "$BUILD" "$machine" "$file" "$2" >>"$work/compute"
+    echo "$3 $file"
+}
+if [ -n "$STUDENTS" ]; then
+    mkdir -p "$computed" && sha256sum "$BUILD/libbook.a" >"$work/library"
+    awk -f tests/grader/roster.awk "$STUDENTS" >"$work/students"
+    ids=$(cut -f 1 "$work/students" | uniq)
+    while read -r lab chapter; do
+        for id in $ids; do numbers_of "$lab" "$chapter" "$id"; done
+    done <"$work/labs" >"$work/files"
+    if [ -s "$work/compute" ]; then
+        echo "grade: what the sheets ask for, on the machines of $(echo "$ids" | wc -l) students" >&2
+        in_background xargs -0 -a "$work/compute" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/numbers.sh
+    fi
+    while read -r id file; do sed "s/^/$id	/" "$file"; done <"$work/files" >"$work/numbers"
+    NUMBERS=$work/numbers STUDENTS=$work/students
+fi
+export NUMBERS STUDENTS
+find "$work" -name '*.tsv' -exec chmod 600 {} +
 
 # ---- does it work here -------------------------------------------------------------------------------
 
@@ -115,7 +152,8 @@ why=$(make_book 2>&1) || refuse 1 "the project cannot be copied to $work: $(echo
 # It works if a program that does nothing can be made and started in it, with the first exercise's commands.
 mkdir -m 777 "$work/try" && chmod 777 "$work/try"
 [ "$TRUST" = contained ] || chmod 711 "$work"
-read -r id title folder <"$WANTED"
+set -- "$PREPARED"/*
+id=${1##*/}
 COMPILE=$(cat "$PREPARED/$id/compile") LINK=$(cat "$PREPARED/$id/link")
 export COMPILE LINK
 [ "$TRUST" = own ] && closed='' || closed='test ! -w / &&'

@@ -7,6 +7,7 @@
 # LABS="04-1 06-2" picks exercises, LABS=04 a whole chapter's (labs.sh), SECONDS=60 is what the run of an exercise may take,
 # JOBS=2 how many are graded at a time, TRUSTED=1 leaves the sandbox out, STRICT=1 makes a lost point an error, PART=2
 # counts that part of an exercise alone, SEED=7 draws the cases from 7 (or takes one of the files in a folder).
+# STUDENTS=roster.csv grades the numbers in your_answers.md, too, each on her student's machine.
 
 LABS       ?=
 SUBMISSION ?=
@@ -20,6 +21,7 @@ TRUSTED    ?=
 STRICT     ?=
 PART       ?=
 SEED       ?=
+STUDENTS   ?=
 
 JUDGE         := $(BUILD)/lab/judge
 JUDGE_SOURCES := $(wildcard tests/grader/*.c)
@@ -63,9 +65,9 @@ graded: $(if $(LABS),$(filter $(LABS:%=$(BUILD)/lab/exercises/%/expected.tsv),$(
 numbers      = "$$(sh tests/grader/labs.sh make $(call quoted,$(LABS)) ids)"
 build_graded = numbers=$(numbers) && mkdir -p $(BUILD)/lab && { command exec 9>>$(BUILD)/lab/lock; why=$$(flock 9 2>&1) || \
                echo "make: goes on without a lock, so start one at a time here ($${why\#\#*: })" >&2; } && \
-               $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded' LABS="$$numbers"
+               $(MAKE_PARALLEL) wanted WANTED='$(JUDGE) graded $(if $(filter grade,$(MAKECMDGOALS)),$(if $(STUDENTS),$(CHAPTERS)))' LABS="$$numbers"
 
-grade_settings = BUILD LABS SUBMISSION CLASS JSON CSV GRADESCOPE JOBS TRUSTED STRICT PART SEED
+grade_settings = BUILD LABS SUBMISSION CLASS JSON CSV GRADESCOPE JOBS TRUSTED STRICT PART SEED STUDENTS
 grade_with = LIMIT=$(call quoted,$(SECONDS)) $(foreach name,$(grade_settings),$(name)=$(call quoted,$($(name)))) sh tests/grader/grade.sh
 
 .PHONY: grade hand-in lab-kit autograder
@@ -82,8 +84,10 @@ OFFLINE   ?=
 CLASSROOM ?=
 
 lab-kit: report
+	@$(if $(STUDENTS),roster=$(call quoted,$(STUDENTS)) && { [ -f "$$roster" ] || { echo "lab-kit: error: $$roster: there is no such file" >&2; \
+	    echo 'hint: STUDENTS=roster.csv: ID$(comma)name in a line for each student' >&2; exit 1; }; } && awk -f tests/grader/roster.awk "$$roster" >/dev/null)
 	+@$(call build_graded)
-	@sh tests/grader/kit.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)' '$(CLASSROOM)'
+	@sh tests/grader/kit.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)' '$(CLASSROOM)' $(call quoted,$(STUDENTS))
 autograder: report
 	+@$(call build_graded)
 	@sh tests/grader/autograder.sh $(BUILD) $(call quoted,$(LABS)) '$(OFFLINE)'

@@ -1,7 +1,8 @@
 // judge.c: judges what an exercise's functions did, by their facts.
 //
-//   judge EXPECTED FACTS
-//       points, what differs, and hints; status 1: not all points
+//   judge EXPECTED FACTS [LOST]
+//       points, what differs, and hints; status 1: not all points. The file LOST keeps which parts
+//       were lost: with it, a hint is given only for those that were lost the last time, too
 //   judge rows EXPECTED FACTS WHY SAID
 //       a row for each part: number, points, of, what, reason, hint. WHY: how the program ended, if
 //       not by itself; SAID: a file of what it has printed
@@ -164,6 +165,30 @@ static void print_rows(const Judgement *j, const char *why, const char *path) {
     check_stdout();
 }
 
+// ---- points, for people --------------------------------------------------------------------------
+
+static int print_judgement(const Judgement *j, const char *lost) {
+    bool hinted[MOST_PARTS + 1] = {false}, held_back = false;
+    FILE *file = lost ? fopen(lost, "r") : NULL;
+    for (int p = 1; p <= MOST_PARTS; p++) hinted[p] = !lost;
+    for (int p; file && fscanf(file, "%d", &p) == 1;)
+        if (p >= 1 && p <= MOST_PARTS) hinted[p] = true;
+    if (file) fclose(file);
+    file = lost ? fopen(lost, "w") : NULL;
+    for (int p = 1; p <= j->expected->num_parts; p++) {
+        if (j->passed[p]) continue;
+        if (lost && !file) hinted[p] = true; // nothing can be kept here, so this is the only time
+        if (file) fprintf(file, "%d\n", p);
+        held_back = held_back || !hinted[p];
+    }
+    if (file) fclose(file);
+    judgement_print(j, hinted, stdout);
+    if (held_back)
+        puts("A hint comes when the same part fails again, or at once with ARGS=--hint.");
+    check_stdout();
+    return j->points == j->out_of && j->out_of > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int main(int argc, char *argv[]) {
     set_program_name(argv[0]);
     const char *mode = argc > 1 ? argv[1] : "";
@@ -174,16 +199,16 @@ int main(int argc, char *argv[]) {
     if (argc == 3 && strcmp(mode, "shown") == 0) return puts(visible(argv[2])) < 0;
     bool rival = argc == 6 && strcmp(mode, "rival") == 0;
     bool rows = argc == 6 && strcmp(mode, "rows") == 0, with_mode = rival || rows;
-    if (!with_mode && argc != 3) die_usage("judge EXPECTED FACTS", "wrong arguments");
+    if (!with_mode && argc != 3 && argc != 4) die_usage("judge EXPECTED FACTS", "wrong arguments");
     Transcript expected = read_facts(argv[1 + with_mode]), came = read_facts(argv[2 + with_mode]);
     Judgement j = judge(&expected, &came);
-    int status = j.points == j.out_of && j.out_of > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    int status = EXIT_SUCCESS;
     if (rival)
         status = check_rival(&j, argv[4], strcmp(argv[5], "1") == 0);
     else if (rows)
         print_rows(&j, argv[4], argv[5]);
     else
-        judgement_print(&j, stdout);
+        status = print_judgement(&j, argc == 4 ? argv[3] : NULL);
     judgement_free(&j);
-    return rows ? EXIT_SUCCESS : status;
+    return status;
 }

@@ -221,6 +221,8 @@ char *judgement_reason(const Judgement *j, int part) {
 
 char *judgement_hint(const Judgement *j, int part) {
     int r = judgement_rival(j, part), i = first_wrong(j, part);
+    if (r >= 0 && j->points > 0 && strcmp(j->expected->rivals[r].name, "starter") == 0)
+        return xstrdup("nothing of this is written yet");
     if (r >= 0) return xstrdup(j->expected->rivals[r].hint);
     const Ended *ended = i < 0 ? NULL : broken_off(j, j->expected->facts[i].group);
     if (ended && strncmp(ended->how, "no end", 6) == 0)
@@ -234,8 +236,9 @@ char *judgement_hint(const Judgement *j, int part) {
     return i < 0 ? xstrdup("mend that first") : xstrdup("work this case out on paper");
 }
 
-// `said` is the hint above, or NULL: it is not said twice. Returns this one.
-static char *print_lost(const Judgement *j, int part, char *said, FILE *to) {
+// `said` is the hint above, or NULL: it is not said twice. Returns this one, or `said` if none is
+// due.
+static char *print_lost(const Judgement *j, int part, bool hinted, char *said, FILE *to) {
     const Transcript *e = j->expected;
     int shown = first_wrong(j, part), cases = 0, wrong_cases = 0, wrong = 0;
     for (int first = 0, i; first < e->num_facts; first = i) {
@@ -257,22 +260,24 @@ static char *print_lost(const Judgement *j, int part, char *said, FILE *to) {
     }
     if (wrong > MOST_SHOWN) fprintf(to, "      and %d more of this case\n", wrong - MOST_SHOWN);
     const Ended *ended = shown < 0 ? NULL : broken_off(j, e->facts[shown].group);
-    char *end = ended ? end_text(ended) : NULL, *hint = judgement_hint(j, part);
+    char *end = ended ? end_text(ended) : NULL;
     if (end) fprintf(to, "      the program broke off: %s\n", end);
-    if (shown < 0) fprintf(to, "    not looked at, as a part above has not passed\n");
-    if (!said || strcmp(said, hint) != 0) fprintf(to, "    hint: %s\n", hint);
     free(end);
+    if (shown < 0) fprintf(to, "    not looked at, as a part above has not passed\n");
+    if (!hinted) return said;
+    char *hint = judgement_hint(j, part);
+    if (!said || strcmp(said, hint) != 0) fprintf(to, "    hint: %s\n", hint);
     free(said);
     return hint;
 }
 
-void judgement_print(const Judgement *j, FILE *to) {
+void judgement_print(const Judgement *j, const bool hinted[], FILE *to) {
     char *said = NULL;
     for (int p = 1; p <= j->expected->num_parts; p++) {
         int points = j->expected->points[p];
         fprintf(to, "%s %d of %d  %s\n", j->passed[p] ? "✓" : "✗", j->passed[p] ? points : 0,
                 points, j->expected->what[p]);
-        if (!j->passed[p]) said = print_lost(j, p, said, to);
+        if (!j->passed[p]) said = print_lost(j, p, hinted[p], said, to);
     }
     free(said);
     fprintf(to, "%d of %d points\n", j->points, j->out_of);

@@ -1,7 +1,6 @@
 // judging.h: compares the facts of a hand-in with those that are expected, and finds the known
 // mistake, a rival, whose facts are the same.
-#ifndef JUDGING_H
-#define JUDGING_H
+#pragma once
 
 #include "transcript.h"
 
@@ -27,11 +26,10 @@ char *judgement_hint(const Judgement *j, int part);
 // The number of the rival whose mistake it is, or -1.
 int judgement_rival(const Judgement *j, int part);
 
-// All parts with their points and, of those that have not passed, the first case that differs.
-void judgement_print(const Judgement *j, FILE *to);
+// All parts with their points and, of those that have not passed, the first case that differs, and
+// the hint if hinted[part].
+void judgement_print(const Judgement *j, const bool hinted[], FILE *to);
 
 // What `judge derive` needs: whether a value is as expected, and how a rival's is written down.
 bool same_value(const char *came, const Fact *expected);
 const char *short_value(const char *value);
-
-#endif

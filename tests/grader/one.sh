@@ -148,6 +148,40 @@ grade() { # ID FOLDER
     rm -rf "$work"
 }
 
+# ---- a lab's numbers -----------------------------------------------------------------------------------
+
+note() { printf '%s\tnote\t%s\n' "$shown" "$(shown "$1")" >>"$outer/rows"; }
+# Sets who: whose ID or name is in that of the hand-in, or else on the machine's file.
+find_student() {
+    who=$(printf '%s\n' "$name" | awk -F '\t' -f tests/grader/student.awk "$STUDENTS" -)
+    machine=$([ ! -f "$own/machine" ] || sed -n 's/^about  *drawn for \([A-Za-z0-9._-]*\):.*/\1/p' "$own/machine" | head -n 1)
+    case $who in
+    *\ *)
+        case " $who " in *" $machine "*) ;; *) note "whose is it? Its name fits $who" && machine='' ;; esac
+        who=$machine
+        ;;
+    '') ! cut -f 1 "$STUDENTS" | grep -qxFe "$machine" || { who=$machine && note "taken for $who's, by the machine that is handed in"; } ;;
+    *) [ -z "$machine" ] || [ "$machine" = "$who" ] || note "hands in the machine of $machine" ;;
+    esac
+    [ -n "$who" ] && printf '%s\tstudent\t%s\n' "$shown" "$who" >>"$outer/rows" || note "nobody's of the roster: numbers are not graded"
+}
+numbers() { # NN
+    answers=$own/$1.answers
+    [ -f "$answers" ] || { answers=/dev/null && note "without your_answers.md of lab $1"; }
+    grep "^[^	]*	$1	" "$NUMBERS" >"$outer/numbers"
+    awk -v who="$who" -f tests/grader/answered.awk "$outer/numbers" "$answers" >"$outer/parts"
+    grep '^note' "$outer/parts" | while IFS='	' read -r _ text; do note "$text"; done
+    [ ! -f "$own/$1.predictions" ] || note "$(grep -c '^- ' "$own/$1.predictions") predictions in lab $1"
+    name=$shown lab=$1 awk -F '\t' -v OFS='\t' '
+        $1 == "note" { next }
+        { points += $2; of += $3; rows = rows ENVIRON["name"] "\tlab-" ENVIRON["lab"] "\t" $0 "\n" }
+        END { print ENVIRON["name"], "lab-" ENVIRON["lab"], 0, points, of, "numbers", "", "", ""; printf "%s", rows }' "$outer/parts" >>"$outer/rows"
+}
+
 out_of_memory=$(times_out_of_memory)
 while read -r id title folder; do grade "$id" "$folder"; done <"$WANTED"
+if [ -n "$NUMBERS" ]; then
+    find_student
+    [ -z "$who" ] || for lab in $(cut -f 2 "$NUMBERS" | sort -u); do numbers "$lab"; done
+fi
 finish

@@ -6,7 +6,7 @@
 #                    {"what": "..", "points": 0, "of": 2, "passed": false, "reason": "..", "hint": ".."}]}]}
 #
 # "" the one of a single hand-in, "gradescope" its results.json (gradescope-autograders.readthedocs.io, "Output Format"),
-# where each part is a test. An exercise of which no part could be tried has a reason and a hint, too; a hand-in that could
+# where each part is a test. "student" (of the roster) and "notes" are for the instructor alone. An exercise of which no part could be tried has a reason and a hint, too; a hand-in that could
 # not be graded has "error": by a fault of the grader or of the machine, or as it cannot be read.
 def why($row): if $row[6] == "" then {} else {reason: $row[6], hint: $row[7]} end;
 def part: {what: .[5], points: (.[3] | tonumber), of: (.[4] | tonumber)} | .passed = (.points == .of);
@@ -17,8 +17,9 @@ def exercise: # of its rows
 def report: # of a hand-in's rows
     {format: "training-on-multiple-gpus grades 2", name: .[0][0]}
     + if .[0][1] == "error" then {error: .[0][2], points: 0, of: 0, exercises: []}
-      else [group_by(.[1])[] | exercise] as $all
-          | {contained: ($trust == "contained"), points: ([$all[].points] | add), of: ([$all[].of] | add), exercises: $all} end;
+      else [.[] | select(.[1] == "note") | .[2]] as $notes | ([.[] | select(.[1] == "student") | .[2]] | first) as $student
+          | [map(select(.[1] != "note" and .[1] != "student")) | group_by(.[1])[] | exercise] as $all
+          | (if $student then {$student} else {} end) + (if $notes == [] then {} else {$notes} end) + {contained: ($trust == "contained"), points: ([$all[].points] | add), of: ([$all[].of] | add), exercises: $all} end;
 def gradescope:
     {tests: [.exercises[] | . as $e | .parts | to_entries[] | .key as $i | .value | (if $e.reason then $e else . end) as $why
         | {score: .points, max_score: .of, status: (if .passed then "passed" else "failed" end),

@@ -5,8 +5,7 @@
 //     rival  NAME  PARTS  HINT       a known mistake, the parts that it loses ("3 4"), what to say
 //     ~      RIVALS  VALUE           below a fact: rivals number 0,3,7 have this value there, or
 //                                    #hash of a long one; "-": none, as they did not come so far
-#ifndef TRANSCRIPT_H
-#define TRANSCRIPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ void transcript_free(Transcript *t);
 
 // The fact of `t` with the same group, case and name; NULL: there is none.
 const Fact *transcript_find(const Transcript *t, const Fact *like);
-
-#endif

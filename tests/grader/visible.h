@@ -1,9 +1,6 @@
 // visible.h: what strangers have written, made fit to be shown.
-#ifndef VISIBLE_H
-#define VISIBLE_H
+#pragma once
 
 // The text on one line, in UTF-8: what would steer a terminal, turn the text around or end the
 // line, and bytes that are no UTF-8, as "\x1b", "\u202e". free() it.
 char *visible(const char *text);
-
-#endif

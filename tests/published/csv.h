@@ -1,8 +1,7 @@
 // csv.h: reads the tables of published figures, for truth.c. If something is wrong with a file, the
 // program ends with its name, the line and the column: a figure that cannot be read must not become
 // a row.
-#ifndef CSV_H
-#define CSV_H
+#pragma once
 
 #include "common/base/error.h"
 
@@ -87,5 +86,3 @@ static int csv_word(const Csv *csv, int row, const char *column, const char *con
         if (strcmp(words[i], text) == 0) return i;
     csv_refuse(csv, row, column, "tests/bench/truth.c does not know this word");
 }
-
-#endif

@@ -2,8 +2,7 @@
 // nothing: how long would it take on a machine? What is enqueued are the book's own kernels with
 // the shapes of each layer; their addresses mean nothing. common/model/many_ranks.h
 // computes the same for many ranks at once; this simulates each of them.
-#ifndef SYNTHETIC_STEP_H
-#define SYNTHETIC_STEP_H
+#pragma once
 
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "common/model/layer_kernels.h"
@@ -105,5 +104,3 @@ static double step_seconds(const Machine *machine, const Step *step) {
     allow_tf32(false);
     return run.seconds;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // behind.h: what the chapter prints of times and copies, and its picture.
 //
 // Tables show one kind of time: modelled or, with --machine none, measured.
-#ifndef CHAPTER_00_BEHIND_H
-#define CHAPTER_00_BEHIND_H
+#pragma once
 
 #include "common/program/table.h"
 #include "../time_by.h"
@@ -23,5 +22,3 @@ double show_ways(const char *path, const char *title, const Way ways[], int n, J
 // alone.
 Table table_of_copies(void);
 void add_copy(Table *t, Tensor *copy, const Tensor *original, uint64_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // behind.h: the tables and pictures of the chapter. (All that is modelled is left out where the
 // machine of the modelled clock has too few devices, or too little memory.)
-#ifndef CHAPTER_01_BEHIND_H
-#define CHAPTER_01_BEHIND_H
+#pragma once
 
 #include "../record.h"
 
@@ -39,5 +38,3 @@ const Strategy *across_data_in_a_ring(void);
 // its step and the steps of the other strategies take (CSV).
 extern const char pipeline_names[]; // "none|lenet|.."
 void model_one_pipeline(const char *name, int k, int m, const char *csv, const char *svg);
-
-#endif

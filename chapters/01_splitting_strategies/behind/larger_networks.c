@@ -72,7 +72,6 @@ void many_devices(void) {
     const Strategy *const curves[NUM_CURVES] = {&across_data, across_data_in_a_ring(),
                                                 &across_layers, &within_layers};
     const char *path = book_output("_model.csv"), *png = book_output("_model.png");
-    bool is_drawn = !is_written_directly(path); // what went into a pipe or to the screen cannot be
     const Machine *before = modelled_machine();
     OutputFile csv = output_open(path);
     fprintf(csv.stream, "network,machine,strategy,devices,modelled_seconds\n");
@@ -86,5 +85,5 @@ void many_devices(void) {
         }
     modelled_clock_start(before);
     output_close(&csv);
-    if (is_drawn) plot_draw(png, "splitting_model.gp", path);
+    plot_draw(png, "splitting_model.gp", path);
 }

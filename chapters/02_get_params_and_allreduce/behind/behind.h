@@ -2,8 +2,7 @@
 //
 // The tables print themselves and write their rows of the CSV, between figures_open() and
 // figures_close().
-#ifndef CHAPTER_02_BEHIND_H
-#define CHAPTER_02_BEHIND_H
+#pragma once
 
 #include "common/base/file.h"
 #include "common/model/machine.h"
@@ -40,7 +39,7 @@ typedef struct Figures {
 // Begins the CSV at this path, with its head.
 Figures figures_open(const char *csv);
 // Completes it, and draws its modelled times to the PNG (NULL: it does not). Draws nothing without
-// a machine, or if the CSV went into a pipe, which cannot be read again.
+// a machine.
 void figures_close(Figures *figures, const char *png);
 
 // Sizes of vectors, in bytes: each is four times the one before.
@@ -94,5 +93,3 @@ void show_modelled_bandwidth(const Figures *figures, int k);
 // All of the chapter that needs no values, on k devices: bytes and modelled times. `many`: the CSV
 // gets rows for up to 1024 devices, too.
 void allreduce_without_values(const Figures *figures, int k, bool many, uint64_t seed);
-
-#endif

@@ -10,8 +10,7 @@
 //     protocol    LL      each 8 bytes carry 4 bytes of flag: soonest there, at half the rate
 //                 LL128   8 bytes of flag in 128: over NVLink only
 //                 Simple  large pieces, and one flag for each: the best rate, the latest start
-#ifndef NCCL_MODEL_H
-#define NCCL_MODEL_H
+#pragma once
 
 #include "common/model/machine.h"
 
@@ -29,5 +28,3 @@ double nccl_seconds(const Machine *machine, NcclChoice pair, int ranks, double b
 
 // By the pair that takes the least, which goes to *choice if that is not NULL.
 double nccl_allreduce_seconds(const Machine *machine, int ranks, double bytes, NcclChoice *choice);
-
-#endif

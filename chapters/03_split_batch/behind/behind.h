@@ -1,7 +1,6 @@
 // behind.h: something to split, the chapter's two tables and its picture, and what is shown with
 // --backend model. Whatever prints a row of a table has also checked it.
-#ifndef CHAPTER_03_BEHIND_H
-#define CHAPTER_03_BEHIND_H
+#pragma once
 
 #include "common/program/table.h"
 #include "../one_layer.h"
@@ -39,5 +38,3 @@ void draw_minibatch(const char *path, const Tensor *X, const Tensor *y, int k);
 // gradients, on one device and on k. only_rows is the number of --rows; 0: as in the story.
 void split_without_values(const Tensor *X, const Tensor *y, Tensor *const params[2], int only_rows,
                           int k);
-
-#endif

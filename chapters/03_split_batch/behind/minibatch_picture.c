@@ -17,9 +17,6 @@ static Color color_of(int device) {
     return colors[device % NUM_COLORS];
 }
 
-// The data have white on black.
-static Color ink(float value) { return gray(1 - value); }
-
 static const Color WHITE = {255, 255, 255}, BLACK = {30, 30, 30};
 
 static void draw_legend(Picture *p, Tensor *const X_shards[], int k) {
@@ -46,7 +43,7 @@ static void draw_shard(Picture *p, const Tensor *X_shard, int first, Color color
         char text[16];
         snprintf(text, sizeof text, "%d", first + i);
         picture_frame(p, x, y, IMAGE + 2 * FRAME, IMAGE + 2 * FRAME, FRAME, color);
-        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE, ink);
+        picture_values(p, x + FRAME, y + FRAME, ZOOM, images + i * SIDE * SIDE, SIDE, SIDE);
         picture_text(p, x + 2, y + IMAGE + 2 * FRAME + 1, 24, text, BLACK);
     }
     free(images);

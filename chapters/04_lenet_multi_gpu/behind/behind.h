@@ -4,8 +4,7 @@
 // After a training run, call complete_result(), and to compare two, print_comparison() and
 // print_bytes(). For the times of epochs, call model_epochs(), then print_launches(),
 // print_shares(), print_larger() and write_modelled_epochs().
-#ifndef CHAPTER_04_BEHIND_H
-#define CHAPTER_04_BEHIND_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "common/model/machine.h"
@@ -44,7 +43,7 @@ void print_bytes(const Result *r);
 // All of it is train_batch() on devices that compute nothing, timed by the modelled clock
 // (common/model/modelled_clock.h).
 
-// Two ways to launch the same kernels: --graph off and --graph on.
+// Two ways to launch the same kernels.
 typedef enum { ONE_BY_ONE, AS_GRAPH, NUM_WAYS } Way;
 
 // Seconds of an epoch, and what they are spent on.
@@ -73,17 +72,15 @@ const Machine *machine_of_epochs(const Flags *flags);
 // Runs them, all steps of batch_size images, with the allreduce that was chosen. `machine` is that
 // of the modelled clock, which starts again and again meanwhile, and at last for this machine;
 // times that were asked for before do not change. On 1 device up to `most`, as far as the machine
-// has them. `graph` is what choose_graph() gets afterwards.
-ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
-                            const char *graph);
+// has them.
+ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most);
 
 // Adds the same epochs as CUDA graphs, with minibatches of 2 and 8 times as many images, as far as
 // there are images.
-void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph);
+void model_larger_minibatches(ModelledEpochs *m, int images);
 
 // Draws a step as a timeline, launched one by one and as a graph.
-void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
-                     const char *graph);
+void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size);
 
 // Two tables about a step, with a row for each number of devices. In the second one, "the rest" is
 // a step without the exchange, also in percent of one device's. And two lines about an
@@ -99,13 +96,11 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m);
 // --curves: writes epochs on up to 16 devices to the CSV, and draws a step as a timeline, launched
 // one by one and as a graph, to the SVG. For the figure to move in the book's page: no images are
 // read.
-void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
-                           const char *csv, const char *svg);
+void model_curves_and_step(const Machine *machine, const Flags *flags, const char *csv,
+                           const char *svg);
 
 // ---- predictions.c -----------------------------------------------------------------------------
 
 // The first test images with predicted and true class; wrong ones are framed.
 void draw_predictions(const char *path, Tensor *const params[], const Dataset *test,
                       Device *device);
-
-#endif

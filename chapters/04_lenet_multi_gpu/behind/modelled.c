@@ -4,7 +4,6 @@
 #include "behind.h"
 
 #include "common/book.h"
-#include "common/tensor/step_graph.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/02_get_params_and_allreduce/get_params.h"
 #include "../lenet.h"
@@ -38,19 +37,19 @@ static void steps_free(Steps *s) {
 }
 
 // As in a training: the host asks for the losses after each step, and so waits for all devices.
-static void run_step(Steps *s) {
+static void run_step(Steps *s, Way way) {
     Tensor *losses[MAX_DEVICES];
-    train_batch_as_graph(s->X, s->y, s->device_params, s->devices, s->k, 0, losses);
+    (way == AS_GRAPH ? train_batch_as_graph : train_batch)(s->X, s->y, s->device_params, s->devices,
+                                                           s->k, 0, losses);
     items(losses, s->k, s->losses->data);
 }
 
 // A graph is recorded in the second step; from then on all steps take the same.
 static ModelledRun time_step(const Machine *machine, Way way, int k, int batch_size) {
     ModelledRun run = {.machine = machine, .k = k, .warm_up = 2};
-    choose_graph(way == AS_GRAPH ? "on" : "off");
     modelled_begin(&run);
     Steps s = steps_new(run.devices, k, batch_size);
-    while (modelled_run(&run)) run_step(&s);
+    while (modelled_run(&run)) run_step(&s, way);
     steps_free(&s);
     modelled_end(&run);
     return run;
@@ -89,8 +88,7 @@ const Machine *machine_of_epochs(const Flags *flags) {
     return flags->devices == 0 && flags->steps != 0 ? modelled_machine() : NULL;
 }
 
-ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most,
-                            const char *graph) {
+ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, int most) {
     ModelledEpochs m = {.machine = machine,
                         .batch_size = batch_size,
                         .batches = (images + batch_size - 1) / batch_size};
@@ -100,11 +98,10 @@ ModelledEpochs model_epochs(const Machine *machine, int images, int batch_size, 
         for (int way = 0; way < NUM_WAYS; way++)
             m.epoch[way][c] = model_epoch(&m, (Way)way, m.counts[c]);
     }
-    choose_graph(graph);
     return m;
 }
 
-void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph) {
+void model_larger_minibatches(ModelledEpochs *m, int images) {
     static const int times[MOST_LARGER] = {2, 8};
     for (int i = 0; i < MOST_LARGER && times[i] * m->batch_size <= images; i++) {
         int rows = times[i] * m->batch_size, batches = (images + rows - 1) / rows;
@@ -112,7 +109,6 @@ void model_larger_minibatches(ModelledEpochs *m, int images, const char *graph) 
         for (int c = 0; c < m->num_counts; c++)
             m->larger[i][c] = batches * time_step(m->machine, AS_GRAPH, m->counts[c], rows).seconds;
     }
-    choose_graph(graph);
 }
 
 // ## A picture of a step
@@ -133,9 +129,9 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     int none;
     modelled_begin(&run);
     Steps s = steps_new(run.devices, k, batch_size);
-    run_step(&s); // takes memory
+    run_step(&s, ONE_BY_ONE); // takes memory
     trace_begin_models();
-    run_step(&s);
+    run_step(&s, ONE_BY_ONE);
     free(trace_end(&none)); // nothing was computed
     t.set.modelled = true;
     t.set.spans = trace_modelled(&t.set.count);
@@ -149,18 +145,15 @@ static Timeline timeline_of_step(const Machine *machine, Way way, int k, int bat
     return t;
 }
 
-void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size,
-                     const char *graph) {
+void draw_lenet_step(const Machine *machine, const char *path, int k, int batch_size) {
     Timeline steps[NUM_WAYS];
     char *heading =
         xprintf("A step of %d images on %d devices of %s, modelled", batch_size, k, machine->name);
-    choose_graph("off");
     for (int way = 0; way < NUM_WAYS; way++)
         steps[way] = timeline_of_step(machine, (Way)way, k, batch_size);
     timelines_draw(path, heading, "the first copy began", steps, NUM_WAYS);
     for (int way = 0; way < NUM_WAYS; way++) free((void *)steps[way].set.spans);
     free(heading);
-    choose_graph(graph);
 }
 
 // ## The tables
@@ -226,10 +219,10 @@ void write_modelled_epochs(const char *path, const ModelledEpochs *m) {
     output_close(&csv);
 }
 
-void model_curves_and_step(const Machine *machine, const Flags *flags, const char *graph,
-                           const char *csv, const char *svg) {
+void model_curves_and_step(const Machine *machine, const Flags *flags, const char *csv,
+                           const char *svg) {
     int images = flags->train_size ? flags->train_size : 60000; // as Fashion-MNIST has
-    ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16, graph);
+    ModelledEpochs m = model_epochs(machine, images, flags->batch_size, 16);
     write_modelled_epochs(csv, &m);
-    draw_lenet_step(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size, graph);
+    draw_lenet_step(machine, svg, flags->devices ? flags->devices : 2, flags->batch_size);
 }

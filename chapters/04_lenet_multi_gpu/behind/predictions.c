@@ -45,14 +45,11 @@ static int argmax(const float *values, int n) {
     return best;
 }
 
-// White on black in the file; black on white is better on paper.
-static Color ink(float value) { return gray(1 - value); }
-
 static void draw_prediction(Picture *p, int i, const float *image, int predicted, int truth) {
     int x = 15 + i % COLUMNS * STEP_X, y = HEAD + i / COLUMNS * STEP_Y;
     bool wrong = predicted != truth;
     char text[64];
-    picture_values(p, x, y, ZOOM, image, SIDE, SIDE, ink);
+    picture_values(p, x, y, ZOOM, image, SIDE, SIDE);
     picture_frame(p, x - 4, y - 4, IMAGE + 8, IMAGE + 8, wrong ? 5 : 1, wrong ? WRONG : LINE);
     snprintf(text, sizeof text, "%s", fashion_mnist_names[predicted]);
     centered(p, x, y + IMAGE + 8, IMAGE, 24, text, wrong ? WRONG : BLACK);

@@ -5,17 +5,12 @@
 
 #include <stdlib.h>
 
-Dataset *black_images(int side, int count) {
-    Dataset *data = xcalloc(1, sizeof *data);
-    *data = (Dataset){.count = count, .rows = side, .cols = side};
-    data->images = xcalloc((size_t)count, (size_t)(side * side));
-    data->labels = xcalloc((size_t)count, 1);
-    return data;
-}
-
 Dataset *draw_images(int count, bool black) {
     enum { SIDE = 28 };
-    Dataset *data = black_images(SIDE, count);
+    Dataset *data = xcalloc(1, sizeof *data);
+    *data = (Dataset){.count = count, .rows = SIDE, .cols = SIDE};
+    data->images = xcalloc((size_t)count, SIDE * SIDE);
+    data->labels = xcalloc((size_t)count, 1);
     for (int i = 0; i < count; i++) data->labels[i] = (uint8_t)(draw(0, 9) * draw(0, 9) / 9);
     for (int i = 0; i < SIDE * SIDE * count && !black; i++) data->images[i] = (uint8_t)draw(0, 255);
     return data;

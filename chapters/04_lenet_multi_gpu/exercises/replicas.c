@@ -11,12 +11,6 @@ static void copy_params(Replicas *r, Tensor *const params[]) {
     synchronize_all();
 }
 
-void replicas_open_from(Replicas *r, int k, Tensor *const params[]) {
-    r->k = k;
-    open_devices(r->devices, k);
-    copy_params(r, params);
-}
-
 void replicas_open_modelled(Replicas *r, int k) {
     Tensor *params[LENET_PARAMS];
     r->k = k;
@@ -29,7 +23,9 @@ void replicas_open_modelled(Replicas *r, int k) {
 void replicas_open(Replicas *r, int k, uint64_t seed) {
     Tensor *params[LENET_PARAMS];
     lenet_init(params, seed);
-    replicas_open_from(r, k, params);
+    r->k = k;
+    open_devices(r->devices, k);
+    copy_params(r, params);
     free_params(params, LENET_PARAMS);
 }
 

@@ -1,7 +1,6 @@
 // replicas.h: what the exercises of this chapter share, so that each is about its question:
 // replicas of LeNet on k devices.
-#ifndef LENET_REPLICAS_H
-#define LENET_REPLICAS_H
+#pragma once
 
 #include "common/data/evaluate.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -13,7 +12,6 @@ typedef struct Replicas {
     Tensor *params[MAX_DEVICES][LENET_PARAMS];
 } Replicas;
 void replicas_open(Replicas *r, int k, uint64_t seed);
-void replicas_open_from(Replicas *r, int k, Tensor *const params[]); // copies of these
 void replicas_open_modelled(Replicas *r, int k); // on devices that compute nothing, to be timed
 void replicas_close(Replicas *r);
 // Multiplies all parameters. LeNet starts with small weights and does not learn for the first
@@ -22,5 +20,3 @@ void replicas_scale(Replicas *r, float factor);
 
 // How many images, each with its label, device i got from the host since ledger_reset().
 double images_received(const Replicas *r, int i, const Dataset *data);
-
-#endif

@@ -1,7 +1,6 @@
 // behind.h: what the chapter's program needs beside its story: sizes of the runs, tables, and the
 // experiment. choose_size() comes before all else.
-#ifndef CHAPTER_05_BEHIND_H
-#define CHAPTER_05_BEHIND_H
+#pragma once
 
 #include "common/data/checkpoints.h"
 #include "common/program/curves.h"
@@ -15,20 +14,17 @@ typedef struct Notebook {
     Module *net;
     Dataset *train_data, *test_data;
     Curves *curves;
-    int num_runs;
-    Checkpoint resumed; // of --resume; its run is -1 without
-    int epochs_kept;    // of this run, by --checkpoint
 } Notebook;
 
 // One of the program's runs.
 typedef struct Run {
-    int number; // from 0
     int batch_size;
     float lr;
     DataParallel dp; // while the run lasts
     DataIter *train_iter, *test_iter;
     uint64_t bytes_per_step; // between devices, by the formulas
     double acc;              // after the last epoch
+    int epochs_kept;         // by --checkpoint
 } Run;
 
 // ---- print.c -----------------------------------------------------------------------------------
@@ -44,16 +40,14 @@ void print_step_bytes(const Run *run);
 void show_where_parameters_are(Module *net);
 
 // ---- resume.c ----------------------------------------------------------------------------------
-// Reads the checkpoint of --resume and the curves in it. die()s if it is of other runs.
-void open_checkpoint(Notebook *nb);
-// In the run that was stopped, gives the replicas and the curves what they had then. Returns how
-// many epochs are done; in other runs 0. die()s if the run would differ from one that was never
-// stopped. It ends after `last` minibatches.
-int resume_run(Notebook *nb, Run *run, long last);
+// With --resume: gives the replicas and the curves what they had in the run that was stopped.
+// Returns how many epochs are done. The run has so many steps in all. die()s if its result would
+// not be that of an uninterrupted run.
+int resume_run(const Notebook *nb, Run *run, long steps);
 // With --checkpoint: writes the file, after so many whole epochs.
-void keep_epoch(Notebook *nb, const Run *run, int epoch);
-// With --checkpoint, after Ctrl-C: says which flags continue the run.
-void print_stopped(const Notebook *nb);
+void keep_epoch(const Notebook *nb, Run *run, int epoch);
+// With --checkpoint, after Ctrl-C: says which flag continues the run.
+void print_stopped(const Notebook *nb, const Run *run);
 
 // ---- modelled_steps.c --------------------------------------------------------------------------
 // Prints what an epoch of d2l's training takes on 1, 2, 4 and 8 devices of --machine, with 256
@@ -67,5 +61,3 @@ double print_epochs_on_gpus(const Notebook *nb, const char *csv);
 void run_experiment(const Flags *flags);
 // The same changes, of the experiment whose trainings are kept in plots/recorded.
 void show_recorded_experiment(const char *csv, const char *png);
-
-#endif

@@ -1,8 +1,7 @@
 // modelled_steps.h: what an epoch takes k devices of a machine that you do not need to have.
 // Nothing is computed, so the answer is there at once and is the same on every computer. The steps
 // are train_step()'s.
-#ifndef MODELLED_STEPS_H
-#define MODELLED_STEPS_H
+#pragma once
 
 #include "chapters/05_resnet18_concise/data_parallel.h"
 
@@ -20,5 +19,3 @@ typedef struct ModelledEpoch {
 // clock begins anew, and the network is taken off its devices.
 ModelledEpoch modelled_epoch(Module *net, int k, BatchNormMode bn, int images, int pixels,
                              int batch_size);
-
-#endif

@@ -1,7 +1,6 @@
 // behind.h: the tables and pictures of the chapter. `rows`: of each device. (What is modelled is
 // left out with --machine none.)
-#ifndef CHAPTER_06_BEHIND_H
-#define CHAPTER_06_BEHIND_H
+#pragma once
 
 #include "common/device/trace.h"
 #include "common/model/machine.h"
@@ -72,5 +71,3 @@ bool sweep_bucket_sizes(int k, int rows);
 // decides. Ends the program with an error if a figure is not as the verdict says. Without values
 // the claims that need them are left open. X and y: a minibatch on the host.
 void print_claims(int k, int rows, const Tensor *X, const Tensor *y);
-
-#endif

@@ -1,6 +1,5 @@
 // behind.h: the tables and pictures of the chapter, and its flags.
-#ifndef CHAPTER_07_BEHIND_H
-#define CHAPTER_07_BEHIND_H
+#pragma once
 
 #include "../replay.h"
 #include "common/model/machine.h"
@@ -60,5 +59,3 @@ void check_ones(const PsLesson *lesson);
 void train_for_real(const PsLesson *lesson, const Pace *pace, long clocks); // in threads
 // Four towers beside one, with sum and mean, SGD and Adam.
 void show_towers(const PsLesson *lesson);
-
-#endif

@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 
-Choices choices = {.workers = 4, .servers = 2, .staleness = -1, .backup = -1};
+Choices choices = {.staleness = -1, .backup = -1};
 const Flag choice_flags[] = {
-    {"workers", FLAG_INTEGER, &choices.workers, "W", .help = "workers", .least = 1, .most = 32},
-    {"servers", FLAG_INTEGER, &choices.servers, "S", .help = "servers", .least = 1, .most = 32},
+    {"workers", FLAG_INTEGER, &choices.workers, "W", .help = "workers", .least = 1, .most = 32,
+     .standard = "4"},
+    {"servers", FLAG_INTEGER, &choices.servers, "S", .help = "servers", .least = 1, .most = 32,
+     .standard = "2"},
     {"staleness", FLAG_INTEGER, &choices.staleness, "S",
      .help = "only this way: at most S steps ahead; 0: synchronous, inf: asynchronous",
      .most = 1 << 30, .unbounded = true, .otherwise = "compare several"},

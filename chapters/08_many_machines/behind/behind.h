@@ -1,6 +1,5 @@
 // behind.h: what else chapter 8 needs of a group of ranks, and its flags, tables and faults.
-#ifndef CHAPTER_08_BEHIND_H
-#define CHAPTER_08_BEHIND_H
+#pragma once
 
 #include "common/program/flags.h"
 #include "chapters/08_many_machines/training.h"
@@ -8,18 +7,15 @@
 // ## flags.c
 
 typedef struct RankFlags {
-    bool train, hierarchical;
-    const char *network, *rule, *collective, *exchange, *plant;
-    int bucket, fusion; // KB
-    int seeds, ranks_per_host;
-    float cycle, timeout; // milliseconds, seconds
+    bool train;
+    const char *plant;
+    int ranks_per_host;
+    float timeout; // seconds
 } RankFlags;
 extern RankFlags rank_flags;
 
 // book_begin() of this chapter: reads the flags and refuses impossible ones.
 Flags read_rank_flags(int argc, char *argv[]);
-// Chooses the sum that --collective names; "auto" is NCCL where it can be had, else "sharded".
-void choose_collective(void);
 // die()s, on all ranks, if one has other flags than rank 0 where that matters, other images,
 // another program or another kind of device.
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data);
@@ -58,5 +54,3 @@ void show_rule_results(const RuleJob jobs[], const RuleResult results[], int n);
 
 // Three networks on 16 and 512 GPUs: published efficiencies, and modelled ones.
 void show_scaling(void);
-
-#endif

@@ -5,43 +5,40 @@
 #include "chapters/08_many_machines/training.h"
 
 #include "common/base/error.h"
+#include "common/base/number.h"
 #include "common/data/checkpoints.h"
 #include "common/program/say.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void checkpoint_keep(const RankLesson *l, const RankNet *net, const RankResult *r) {
     Device *device = dist_device();
-    if (dist_get_rank() == 0) {
-        Checkpoint checkpoint = {.epoch = r->epochs,
-                                 .step = r->steps,
-                                 .settings = xstrdup(l->settings),
-                                 .length = xstrdup("epochs"),
-                                 .history = xprintf("ranks %d\n", dist_get_world_size())};
-        checkpoint_save(l->checkpoint, &checkpoint, net->net, &device, 1);
-        checkpoint_close(&checkpoint);
-    }
+    char ranks[16];
+    snprintf(ranks, sizeof ranks, "%d", dist_get_world_size());
+    if (dist_get_rank() == 0)
+        checkpoint_save(l->checkpoint, net->net, &device, 1, r->epochs, l->settings, ranks);
     dist_note("the checkpoint of epoch %d", r->epochs);
     dist_barrier(NULL);
 }
 
 // Returns how many epochs are done.
 static int read_by_rank_0(const RankLesson *l, RankNet *net) {
-    Checkpoint c = checkpoint_open(l->resume);
     Device *device = dist_device();
-    int ranks, end = 0, now = dist_get_world_size(), epochs = c.epoch;
-    if (sscanf(c.history, "ranks %9d %n", &ranks, &end) != 1 || c.history[end] || ranks < 1)
-        die("the file is damaged, or it is another chapter's checkpoint: resume another one",
-            "%s: does not say its number of ranks", l->resume);
-    checkpoint_check(l->resume, &c, l->settings, c.length,
-                     steps_of_epoch(l->train_data, l->rows, ranks),
-                     steps_of_epoch(l->train_data, l->rows, now), last_step(l));
-    checkpoint_load(l->resume, net->net, &device, 1, 1);
-    if (ranks != now)
-        say("  The checkpoint is of %d ranks, and here are %d: other minibatches, and so not to "
+    char *ranks;
+    int now = dist_get_world_size();
+    long most_epochs = last_step(l) / steps_of_epoch(l->train_data, l->rows, now), then;
+    int epochs =
+        checkpoint_load(l->resume, net->net, &device, 1, 1, l->settings, most_epochs, &ranks);
+    if (!read_whole(ranks, 1, INT_MAX, &then))
+        die("the file is damaged: go on from another checkpoint",
+            "%s: the number of ranks is no whole number above 0: '%.40s'", l->resume, ranks);
+    if (then != now)
+        say("  The checkpoint is of %ld ranks, and here are %d: other minibatches, and so not to "
             "the bit what would have followed there.",
-            ranks, now);
-    checkpoint_close(&c);
+            then, now);
+    free(ranks);
     return epochs;
 }
 

@@ -133,16 +133,6 @@ void all_reduce_sharded(const ProcessGroup *g, float *data, size_t n) {
     free(theirs);
 }
 
-// ## MPI's own allreduce, which promises no order
-
-void all_reduce_mpi(const ProcessGroup *g, float *data, size_t n) {
-    Message all = {.from = -1, .bytes = -1};
-    if (g->size == 1) return;
-    mpi_check(MPI_Iallreduce(MPI_IN_PLACE, data, (int)n, MPI_FLOAT, MPI_SUM, g->comm, &all.request),
-              "MPI_Iallreduce");
-    finish_messages(&all, 1);
-}
-
 // ## The host's own figures: so many bytes of each rank, for all ranks
 
 void gather_bytes(const ProcessGroup *g, const void *mine, size_t bytes, void *all) {

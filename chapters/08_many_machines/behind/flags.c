@@ -13,43 +13,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-RankFlags rank_flags = {.network = "lenet",
-                        .rule = "linear",
-                        .collective = "auto",
-                        .exchange = "buckets",
-                        .seeds = MOST_JOB_SEEDS,
-                        .cycle = 1,
-                        .timeout = 60};
+RankFlags rank_flags;
 static const Flag own_flags[] = {
     {"train", FLAG_ON, &rank_flags.train,
      .help = "the training alone, without the tables before and after it"},
-    {"seeds", FLAG_INTEGER, &rank_flags.seeds, "N", .help = "train from N seeds each", .least = 1,
-     .most = MOST_JOB_SEEDS, .counts = "seeds"},
-    {"network", FLAG_CHOICE, &rank_flags.network, "N", .help = "what is trained: lenet or resnet18",
-     .choices = "lenet|resnet18"},
-    {"rule", FLAG_CHOICE, &rank_flags.rule, "R",
-     .help = "the learning rate of many ranks: none, sqrt, linear or warmup",
-     .choices = "none|sqrt|linear|warmup"},
-    {"collective", FLAG_CHOICE, &rank_flags.collective, "C",
-     .help = "sums over ranks: star, sharded, ring, tree, mpi, nccl; auto: nccl, else sharded",
-     .choices = "auto|star|sharded|ring|tree|mpi|nccl"},
-    {"exchange", FLAG_CHOICE, &rank_flags.exchange, "E",
-     .help = "how gradients travel: tensors, fusion or buckets",
-     .choices = "tensors|fusion|buckets"},
-    {"bucket", FLAG_INTEGER, &rank_flags.bucket, "KB", .help = "size of a bucket", .least = 1,
-     .most = 1 << 20, .otherwise = "PyTorch's"},
-    {"fusion", FLAG_INTEGER, &rank_flags.fusion, "KB",
-     .help = "size of the buffer in which gradients are fused", .least = 1, .most = 1 << 20,
-     .otherwise = "Horovod's"},
-    {"cycle", FLAG_REAL, &rank_flags.cycle, "MS",
-     .help = "milliseconds between two looks at what can be fused"},
-    {"hierarchical", FLAG_ON, &rank_flags.hierarchical,
-     .help = "sums are made inside each host first, then across"},
     {"ranks-per-host", FLAG_INTEGER, &rank_flags.ranks_per_host, "R",
      .help = "as if each R ranks were on a host of their own", .least = 1, .most = 1 << 20,
      .otherwise = "as it is"},
     {"timeout", FLAG_REAL, &rank_flags.timeout, "S",
-     .help = "seconds until a rank that does not come is given up"},
+     .help = "seconds until a rank that does not come is given up", .standard = "60"},
     {"plant", FLAG_TEXT, &rank_flags.plant, "F",
      .help = "a fault, such as stop:2@5, rank 2 in step 5: kill, stop, exit, memory or nan",
      .otherwise = "no"},
@@ -98,10 +70,7 @@ static void go_wrong(long step, Tensor *X) {
 }
 
 static void check_flags(const Flags *f) {
-    const float MOST_SECONDS = 1e6f, MOST_CYCLE = 1000;
-    if (strcmp(rank_flags.exchange, "fusion") == 0 && rank_flags.hierarchical)
-        die_usage("--exchange buckets or tensors", "--hierarchical and --exchange fusion exclude "
-                                                   "each other");
+    const float MOST_SECONDS = 1e6f;
     bool modelled = f->backend == BACKEND_MODEL;
     if (strcmp(f->machine, modelled ? "p100-25gbe" : "none") != 0)
         die_usage("--backend model --machine p100-25gbe prints the modelled efficiencies alone",
@@ -109,31 +78,22 @@ static void check_flags(const Flags *f) {
     if (!(rank_flags.timeout >= 1 && rank_flags.timeout <= MOST_SECONDS))
         die_usage("from 1 to 1000000 seconds: between two exchanges ranks compute",
                   "--timeout: not a possible value: %g", (double)rank_flags.timeout);
-    if (!(rank_flags.cycle <= MOST_CYCLE))
-        die_usage("from 0 to 1000 milliseconds", "--cycle: not a possible value: %g",
-                  (double)rank_flags.cycle);
     read_fault(rank_flags.plant);
 }
 
 Flags read_rank_flags(int argc, char *argv[]) {
-    Flags flags = default_flags;
-    flags.machine = "none";
-    flags.batch_size = 64;
-    flags.lr = 0.05f;
-    flags.epochs = 2;
-    flags.of_ranks = true;
-    flags.own = own_flags;
-    flags.next = "make exercise-08-1";
-    flags.quick_means = "--batch-size 16 --epochs 3 --seeds 1 --train-size 8192 --test-size 500";
-    flags = book_begin(
+    Flags flags = book_begin(
         argc, argv,
         "Trains on many ranks, or as one rank without a launcher. make run-08 starts four on this "
         "machine, and so does mpirun -np 4 (with fewer cores add --oversubscribe, as root "
         "--allow-run-as-root). mpirun -np 4 -H one:2,two:2 starts two on each of two machines, and "
         "srun --mpi=pmix starts a Slurm job's (chapters/08_many_machines/job.sbatch).",
-        "batch-size lr epochs steps seed train-size test-size no-shuffle checkpoint resume csv"
-        " data -machine",
-        flags);
+        "batch-size=64 lr=0.05 epochs=2 steps seed train-size test-size no-shuffle checkpoint "
+        "resume csv data machine=none -machine",
+        (Program){.own = own_flags,
+                  .quick_means = "--batch-size 16 --epochs 3 --train-size 8192 --test-size 500",
+                  .next = "make exercise-08-1",
+                  .of_ranks = true});
     check_flags(&flags);
     rank_flags.train |= flags.checkpoint || flags.resume || rank_flags.plant;
     return flags;
@@ -160,70 +120,47 @@ static uint32_t program_checksum(void) {
 void ranks_must_agree(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     const RankFlags *r = &rank_flags;
     char *kind = device_kind(dist_device()), *lr = xshortest(f->lr);
-    char *text = xprintf(
-        "a program with the checksum %08x\na device of the kind %s\n--timeout %.9g\n"
-        "--ranks-per-host %d\n--train %s\n--no-shuffle %s\n--hierarchical %s\n--network %s\n"
-        "--rule %s\n--collective %s\n--exchange %s\n--checkpoint %s\n--resume %s\n"
-        "--batch-size %d\n--lr %s\n--epochs %d\n--steps %d\n--seed %llu\n--seeds %d\n"
-        "--bucket %d\n--fusion %d\n--cycle %.9g\n%d training and %d test images\n"
-        "training and test images with the checksums %08x and %08x\n",
-        program_checksum(), kind, (double)r->timeout, r->ranks_per_host, on_or_off(r->train),
-        on_or_off(!f->shuffle), on_or_off(r->hierarchical), r->network, r->rule, r->collective,
-        r->exchange, f->checkpoint ? "FILE" : "none", f->resume ? "FILE" : "none", f->batch_size,
-        lr, f->epochs, f->steps, (unsigned long long)f->seed, r->seeds, r->bucket, r->fusion,
-        (double)r->cycle, train_data->count, test_data->count, dataset_checksum(train_data),
-        dataset_checksum(test_data));
+    char *text =
+        xprintf("a program with the checksum %08x\na device of the kind %s\n--timeout %.9g\n"
+                "--ranks-per-host %d\n--train %s\n--quick %s\n--no-shuffle %s\n--checkpoint %s\n"
+                "--resume %s\n--batch-size %d\n--lr %s\n--epochs %d\n--steps %d\n--seed %llu\n"
+                "%d training and %d test images\n"
+                "training and test images with the checksums %08x and %08x\n",
+                program_checksum(), kind, (double)r->timeout, r->ranks_per_host,
+                on_or_off(r->train), on_or_off(f->quick), on_or_off(!f->shuffle),
+                f->checkpoint ? "FILE" : "none", f->resume ? "FILE" : "none", f->batch_size, lr,
+                f->epochs, f->steps, (unsigned long long)f->seed, train_data->count,
+                test_data->count, dataset_checksum(train_data), dataset_checksum(test_data));
     dist_must_agree(text);
     free(text);
     free(kind);
     free(lr);
 }
 
-void choose_collective(void) {
-    bool is_auto = strcmp(rank_flags.collective, "auto") == 0;
-    if (!is_auto) dist_choose_all_reduce(rank_flags.collective);
-    if (is_auto && dist_order_is_fixed()) dist_choose_all_reduce("sharded");
-}
-
 char *rank_settings(const Flags *f, const Dataset *train_data, const Dataset *test_data) {
     char *lr = xshortest(f->lr);
     char *text =
-        xprintf("%s, %d images of each rank in a step, --lr %s, rule %s, seed %llu, "
-                "%s images, %d training and %d test images (%08x, %08x)",
-                rank_flags.network, f->batch_size, lr, rank_flags.rule, (unsigned long long)f->seed,
+        xprintf("%d images of each rank in a step, --lr %s, seed %llu, %s images, "
+                "%d training and %d test images (%08x, %08x)",
+                f->batch_size, lr, (unsigned long long)f->seed,
                 f->shuffle ? "shuffled" : "unshuffled", train_data->count, test_data->count,
                 dataset_checksum(train_data), dataset_checksum(test_data));
     free(lr);
     return text;
 }
 
-// The place of a name in such a list of choices.
-static int choice_of(const char *name, const char *const names[]) {
-    int n = 0;
-    while (strcmp(names[n], name) != 0) n++;
-    return n;
-}
-
 RankLesson rank_lesson(const Flags *f, const Dataset *train_data, const Dataset *test_data,
                        const char *settings) {
-    static const char *const rules[] = {"none", "sqrt", "linear", "warmup"};
-    static const char *const exchanges[] = {"tensors", "fusion", "buckets"};
-    size_t fused = rank_flags.fusion > 0 ? (size_t)rank_flags.fusion << 10 : FUSION_THRESHOLD;
     return (RankLesson){
         .train_data = train_data,
         .test_data = test_data,
-        .network = &networks[strcmp(rank_flags.network, "lenet") != 0],
         .rows = f->batch_size,
         .epochs = f->epochs,
         .steps = f->steps,
         .lr = f->lr,
-        .rule = (LrRule)choice_of(rank_flags.rule, rules),
         .shuffle = f->shuffle,
         .seed = f->seed,
-        .net = {.exchange = (ExchangeKind)choice_of(rank_flags.exchange, exchanges),
-                .ddp = {.bucket_bytes = (size_t)rank_flags.bucket << 10},
-                .fusion = {.threshold = fused, .cycle = (double)rank_flags.cycle / 1e3},
-                .hosts_first = rank_flags.hierarchical},
+        .net = {.exchange = EXCHANGE_BUCKETS},
         .checkpoint = f->checkpoint,
         .resume = f->resume,
         .settings = settings,

@@ -30,25 +30,18 @@ void dist_wait_patiently(bool on) { watch_patiently(on); }
 static const struct {
     const char *name;
     Collective *run;
-} sums[] = {{"star", all_reduce_star}, {"sharded", all_reduce_sharded}, {"ring", all_reduce_ring},
-            {"tree", all_reduce_tree}, {"mpi", all_reduce_mpi},         {"nccl", NULL}};
-enum { NUM_SUMS = sizeof sums / sizeof sums[0], STAR = 0, MPI = 4, NCCL = 5, NOT_CHOSEN = -1 };
+} sums[] = {{"star", all_reduce_star},
+            {"sharded", all_reduce_sharded},
+            {"ring", all_reduce_ring},
+            {"tree", all_reduce_tree},
+            {"nccl", NULL}};
+enum { NUM_SUMS = sizeof sums / sizeof sums[0], STAR = 0, NCCL = 4, NOT_CHOSEN = -1 };
 static int choice = NOT_CHOSEN;
 
-static void must_have_nccl(void) {
-    if (choice == NCCL && world.why_no_nccl)
-        die("leave the choice to the program: GPUs then exchange through host memory",
-            "no NCCL: %s", world.why_no_nccl);
-}
-
 void dist_choose_all_reduce(const char *name) {
-    for (int s = 0; s < NUM_SUMS; s++)
-        if (strcmp(sums[s].name, name) == 0) {
-            choice = s;
-            must_have_nccl();
-            return;
-        }
-    die("there are star, sharded, ring, tree, mpi and nccl", "there is no all_reduce '%s'", name);
+    choice = 0;
+    while (choice < NUM_SUMS && strcmp(sums[choice].name, name) != 0) choice++;
+    CHECK(choice < NUM_SUMS, "there are star, sharded, ring, tree and nccl");
 }
 
 static int chosen(void) {
@@ -57,7 +50,7 @@ static int chosen(void) {
 }
 Collective *chosen_sum(void) { return sums[chosen()].run; }
 const char *dist_chosen_all_reduce(void) { return sums[chosen()].name; }
-bool dist_order_is_fixed(void) { return chosen() != MPI && chosen() != NCCL; }
+bool dist_order_is_fixed(void) { return chosen() != NCCL; }
 const char *dist_why_no_nccl(void) { return world.why_no_nccl; }
 
 // All ranks can, or none does.
@@ -69,7 +62,6 @@ void find_nccl(bool shares_gpu) {
     for (int r = 0; all[r] && !world.why_no_nccl; r++)
         if (*all[r]) world.why_no_nccl = xprintf("rank %d on %s: %s", r, dist_host_name(r), all[r]);
     free_texts(all);
-    must_have_nccl();
     if (choice == NOT_CHOSEN && num_gpus() > 0 && dist_get_world_size() > 1 && world.why_no_nccl)
         warn("GPUs exchange through host memory, not by NCCL: %s", world.why_no_nccl);
 }

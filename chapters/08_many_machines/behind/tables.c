@@ -112,11 +112,10 @@ void show_collectives(void) {
 bool show_training(const RankLesson *lesson) {
     int W = dist_get_world_size();
     const char *s = W == 1 ? "" : "s";
-    say("\n%s on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
-        "(rule: %s); gradients travel in %s, summed by '%s'",
-        lesson->network->title, W, s, lesson->rows, (double)lesson->lr,
-        rule_lr(lesson->rule, (double)lesson->lr, W, 1, 1), lr_rule_names[lesson->rule],
-        rank_flags.exchange, dist_chosen_all_reduce());
+    say("\nLeNet on %d rank%s, %d images on each in a step; learning rate %g for one, %.3g for all "
+        "(rule: linear); gradients travel in buckets, summed by '%s'",
+        W, s, lesson->rows, (double)lesson->lr, (double)lr_of_all(lesson),
+        dist_chosen_all_reduce());
     check_fault(last_step(lesson));
     RankResult r = train_on_ranks(lesson);
     double mine = r.checksum, *all = xmalloc(sizeof *all * (size_t)W);
@@ -151,13 +150,7 @@ static const Travel travels[] = {
 };
 enum { NUM_TRAVELS = sizeof travels / sizeof travels[0], STEPS = 16 };
 
-// The star, the sharded sum and the tree add a number in one order, wherever in a vector it is.
-static bool order_is_by_rank(const RankNetOptions *net) {
-    return dist_order_is_fixed() && strcmp(dist_chosen_all_reduce(), "ring") != 0 &&
-           !net->hosts_first;
-}
-
-// (What MPI and NCCL send is not counted.)
+// (What NCCL sends is not counted.)
 static uint32_t add_travel(Table *t, const Travel *travel, const RankLesson *lesson,
                            uint32_t first) {
     RankLesson l = *lesson;
@@ -173,7 +166,8 @@ static uint32_t add_travel(Table *t, const Travel *travel, const RankLesson *les
     table_numbers(t, (double)r.traffic.messages * each, floor((double)r.traffic.bytes * each),
                   floor((double)r.traffic.bytes_to_hosts * each));
     table_text(t, "%08x", r.checksum);
-    CHECK(!order_is_by_rank(&travel->net) || r.checksum == first,
+    // The sharded sum adds a number in the order of the ranks, wherever in a vector it is.
+    CHECK(!dist_order_is_fixed() || travel->net.hosts_first || r.checksum == first,
           "how gradients travel changes no bit of their sums");
     return first;
 }
@@ -189,7 +183,7 @@ void show_exchanges(const RankLesson *lesson) {
     Table t = TABLE(NULL, WORDS("", 24), FIXED("messages", 1), WHOLE("bytes", .width = 11),
                     WHOLE("to other hosts", .width = 11), WORDS("parameters", 8));
     for (int w = 0; w < NUM_TRAVELS; w++)
-        if (!travels[w].net.hosts_first || !hierarchical_mistake())
+        if (!travels[w].net.hosts_first || dist_hosts_are_equal())
             first = add_travel(&t, &travels[w], lesson, first);
     if (pretend) dist_pretend_hosts(0);
 }
@@ -200,7 +194,7 @@ static uint32_t checksum_after(int steps, const RankLesson *lesson, bool as_rank
     int W = dist_get_world_size();
     Device *device = dist_device();
     Tensor *X, *y, *loss;
-    Module *net = lesson->network->make(FASHION_MNIST_CLASSES);
+    Module *net = lenet_modules(FASHION_MNIST_CLASSES);
     initialize(net, lesson->seed);
     place_on(net, device);
     RankNet one = {.net = net}, *n = as_ranks ? rank_net_new(net, lesson->net) : &one;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -116,8 +117,26 @@ static void end(pid_t mpirun, int output) {
         kill(mpirun, SIGKILL);
 }
 
+// How many programs want each core of this computer now, 1 to 20: waits are so much longer.
+static double crowd(void) {
+    int running = 0;
+    FILE *file = fopen("/proc/loadavg", "r");
+    if (file && fscanf(file, "%*f %*f %*f %d", &running) != 1) running = 0;
+    if (file) fclose(file);
+    return fmin(fmax(running / (double)num_cores(), 1), 20);
+}
+
+double patience_of_ranks(void) {
+    const char *text = getenv("PATIENCE");
+    return text ? atof(text) : 1;
+}
+
 int run_as_ranks(int k, const char *case_name, char *said, size_t size, double deadline) {
     int output, status;
+    char patience[16];
+    snprintf(patience, sizeof patience, "%.1f", crowd());
+    setenv("PATIENCE", patience, 1);
+    deadline *= patience_of_ranks();
     pid_t mpirun = start(k, case_name, &output);
     said[0] = '\0';
     bool in_time = read_until(output, said, size, seconds_now() + deadline);
@@ -157,14 +176,14 @@ static _Noreturn void no_ranks(const char *said) {
 
 // (On a very busy machine ranks do not find each other in time: that is no fault of your part, so
 // they are started once more, and then given up.)
-void run_sections(int k, int first, int end, void (*lost)(int section, const char *said)) {
-    const double DEADLINE = 20;
+void run_sections(int k, int first, int end, double deadline,
+                  void (*lost)(int section, const char *said)) {
     static char said[SAID_BYTES];
     setenv("FACTS", facts_pass_on(), 1);
     for (int next = first, tries = 0; next < end;) {
         char name[16];
         snprintf(name, sizeof name, "%d", next);
-        if (run_as_ranks(k, name, said, sizeof said, DEADLINE) == EXIT_SUCCESS) return;
+        if (run_as_ranks(k, name, said, sizeof said, deadline) == EXIT_SUCCESS) return;
         int section = last_section(said);
         if (section >= 0 && lost) lost(section, said);
         tries = section < 0 ? tries + 1 : 0;

@@ -1,7 +1,6 @@
 // behind.h: the training runs that the chapter compares, and its tables and pictures. `rows` is the
 // number on each device.
-#ifndef CHAPTER_09_BEHIND_H
-#define CHAPTER_09_BEHIND_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 #include "common/data/safetensors.h"
@@ -115,5 +114,3 @@ void draw_step(int k, int rows);
 // borrowed.c: the memory of device 0 in such a step, unit by unit: book_output("_step.csv") and
 // ("_step.png"). By the formula of formulas.c, whose largest value must be that of the table.
 void draw_borrowed(int k);
-
-#endif

@@ -1,7 +1,6 @@
 // sharded.h: what the exercises of this chapter share: a network on k devices, each of which keeps
 // a part of the state of SGD with momentum.
-#ifndef SHARDED_H
-#define SHARDED_H
+#pragma once
 
 #include "common/tensor/nn.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -40,5 +39,3 @@ void add_squares(Tensor *total, const Tensor *t);
 
 // moment = 0.9 moment + factor * grad; param -= lr * moment; grad = 0. All on one device.
 void momentum_step(Tensor *param, Tensor *grad, Tensor *moment, float lr, float factor);
-
-#endif

@@ -1,8 +1,7 @@
 // convolution.h: the fast methods of a convolution, and what they share. The kernels in conv2d.c
 // choose one: ask X_suits() before you call a function of Winograd's method or of pooled_3x3;
 // windows.c takes any shape. All take the arguments of the kernels and give their results.
-#ifndef KERNELS_CPU_CONVOLUTION_H
-#define KERNELS_CPU_CONVOLUTION_H
+#pragma once
 
 #include "kernels/cpu/cpu.h"
 #include "vector.h"
@@ -69,5 +68,3 @@ void fill_phases(const struct conv2d_shape *s, Phases f, const float *X, int cha
 // For each weight (c,p,q) of some channels: the offset in `to` of the pixel that the weight meets
 // for output pixel (0,0). The pixel for output pixel (i,j) is i * f.w + j floats behind it.
 void find_offsets(const struct conv2d_shape *s, Phases f, int channels, int *offset);
-
-#endif

@@ -3,8 +3,7 @@
 // connected layers and of convolutions is done here, except that of LeNet's first layer
 // (pooled_3x3.c). The callers (gemm.c, windows.c, winograd.c) bring the numbers into an order in
 // which they can be read fast.
-#ifndef KERNELS_CPU_PRODUCT_H
-#define KERNELS_CPU_PRODUCT_H
+#pragma once
 
 #include "kernels/cpu/cpu.h"
 #include "vector.h"
@@ -37,5 +36,3 @@ typedef struct Product {
 void product(const Product *p);
 // A longer sum is made of sums of this many products.
 enum { DEPTH = 256 };
-
-#endif

@@ -3,8 +3,7 @@
 // must be aligned. The operators + - * / work on vectors element by element, so one source serves
 // all instruction sets. Only functions that move numbers inside a vector have a version for each
 // set.
-#ifndef KERNELS_CPU_VECTOR_H
-#define KERNELS_CPU_VECTOR_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -258,5 +257,3 @@ INLINE void store_pairs(const Vec r[2], float *const lane[VL]) {
         memcpy(lane[i / 2 * 4 + i % 2 + 2], &second, sizeof second);
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
 // sign. For blank windows call find_blanks(), then erase_blanks(); for pixels next to 0 call
 // limit_near_gate(), then mend_small_pixels(). In all of them `full` is a channel of an image as
 // the tiles gave it, before the bias is added, in rows that are `width` floats apart.
-#ifndef KERNELS_CPU_WINOGRAD_EXACT_H
-#define KERNELS_CPU_WINOGRAD_EXACT_H
+#pragma once
 
 #include "kernels/cpu/cpu.h"
 
@@ -35,5 +34,3 @@ float limit_near_gate(const float *squares, const float *least, int tiles);
 // For channel m of that image. Call erase_blanks() before.
 void mend_small_pixels(const struct conv2d_forward_args *a, int image, int m, size_t width,
                        float limit, float *full);
-
-#endif

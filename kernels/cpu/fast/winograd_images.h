@@ -2,8 +2,7 @@
 // read images in place if they cover them exactly; else from copies in planes with zeros around
 // them. To read a channel, call zeros_for_copies() once, then planes_to_read(). For winograd.c and
 // winograd_weights.c.
-#ifndef KERNELS_CPU_WINOGRAD_IMAGES_H
-#define KERNELS_CPU_WINOGRAD_IMAGES_H
+#pragma once
 
 #include "winograd_plan.h"
 
@@ -43,5 +42,3 @@ typedef struct Output {
 // Writes channel c to its images, from `full`, where the tiles have written it.
 void store_channel(const struct conv2d_shape *s, Side side, Chunk chunk, const float *full, int c,
                    Output out);
-
-#endif

@@ -2,8 +2,7 @@
 // are, how images are cut into chunks, which thread works on what, and where things are in scratch
 // memory. A pass calls tiling_of(), cut_images() or cut_group(), scratch_of(), then share_items().
 // For winograd.c and winograd_weights.c.
-#ifndef KERNELS_CPU_WINOGRAD_PLAN_H
-#define KERNELS_CPU_WINOGRAD_PLAN_H
+#pragma once
 
 #include "kernels/cpu/cpu.h"
 #include "winograd_tiles.h"
@@ -144,5 +143,3 @@ typedef void Work(const Pass *pass, const Scratch *scratch, int item);
 // all threads. (With one team there is no outer `parallel`, because threads inside it would be
 // created anew for each item.)
 void share_items(const Pass *pass, int items, Work *work);
-
-#endif

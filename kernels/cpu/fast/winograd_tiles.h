@@ -6,8 +6,7 @@
 // are `width` floats apart), or the numbers of kernel i. At point p, their values are the VL floats
 // from points[p * point] on. Lanes that are read may be equal. Lanes that are written must all
 // point to memory, even those whose result is not needed.
-#ifndef KERNELS_CPU_WINOGRAD_TILES_H
-#define KERNELS_CPU_WINOGRAD_TILES_H
+#pragma once
 
 #include "vector.h"
 
@@ -45,5 +44,3 @@ void pooled_gradient_to_points(int piece, const PooledTiles *from, float *points
 
 void kernels_to_points(int piece, const float *const lane[VL], float *points, size_t point);
 void kernels_from_points(int piece, const float *points, size_t point, float *const lane[VL]);
-
-#endif

@@ -1,8 +1,7 @@
 // winograd_transforms.h: the transforms of Winograd's method for one row or column of VL tiles.
 // Call them WITH_POINTS() only, so that they are compiled for each size of a piece. For
 // winograd_tiles.c alone; winograd.c says what they are for.
-#ifndef KERNELS_CPU_WINOGRAD_TRANSFORMS_H
-#define KERNELS_CPU_WINOGRAD_TRANSFORMS_H
+#pragma once
 
 #include <stdbool.h>
 #include "vector.h"
@@ -131,5 +130,3 @@ INLINE void of_input_gradient(const Points *at, Vec *x) {
 // constants.
 #define WITH_POINTS(piece, function, ...)                                                          \
     ((piece) == SIX.piece ? function(&SIX, __VA_ARGS__) : function(&EIGHT, __VA_ARGS__))
-
-#endif

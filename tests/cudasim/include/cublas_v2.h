@@ -1,6 +1,5 @@
 // cublas_v2.h: what the project uses of cuBLAS, declared for the simulator; see cublas.cpp.
-#ifndef CUDASIM_CUBLAS_V2_H
-#define CUDASIM_CUBLAS_V2_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -28,5 +27,4 @@ const char *cublasGetStatusString(cublasStatus_t status);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 // cuda_runtime_api.h: what the project uses of the CUDA runtime, declared for the simulator. Names
 // and numbers are CUDA's; what the functions do is in runtime.cpp.
-#ifndef CUDASIM_CUDA_RUNTIME_API_H
-#define CUDASIM_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -69,7 +68,6 @@ struct cudaDeviceProp {
     char name[256];
 };
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
-cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
@@ -117,5 +115,4 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 
 #ifdef __cplusplus
 }
-#endif
 #endif

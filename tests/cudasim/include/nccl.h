@@ -1,7 +1,6 @@
 // nccl.h: what the project uses of NCCL, declared for the simulator; see nccl.cpp. Names and
 // numbers are NCCL's.
-#ifndef CUDASIM_NCCL_H
-#define CUDASIM_NCCL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -38,5 +37,4 @@ ncclResult_t ncclBroadcast(const void *send, void *receive, size_t count, ncclDa
 
 #ifdef __cplusplus
 }
-#endif
 #endif

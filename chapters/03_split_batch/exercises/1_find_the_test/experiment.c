@@ -65,14 +65,11 @@ static void experiment(const Flags *flags, FILE *csv) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.train_size = 60000;
-    defaults.machine = "none";
-    return exercise_main(argc, argv,
-                         &(Exercise){.about = "Exercise 1: the gradient that averages of averages "
-                                              "give, on 2 to 64 devices.",
-                                     .flags = "batch-size train-size seed -machine",
-                                     .defaults = defaults,
-                                     .experiment = experiment,
-                                     .plot = "exercise_averages.gp"});
+    return exercise_main(
+        argc, argv,
+        &(Exercise){.about = "Exercise 1: the gradient that averages of averages "
+                             "give, on 2 to 64 devices.",
+                    .flags = "batch-size train-size=60000 seed machine=none -machine",
+                    .experiment = experiment,
+                    .plot = "exercise_averages.gp"});
 }

@@ -56,21 +56,15 @@ static void experiment(const Flags *flags, FILE *csv) {
 static void prepare(const Flags *flags) { choose_allreduce(flags->allreduce); }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.batch_size = 32;
-    defaults.lr = 0.1f;
-    defaults.train_size = 10240;
-    defaults.epochs = 8;
-    defaults.quick_means = "--batch-size 16 --epochs 6 --train-size 5120";
     return exercise_main(
         argc, argv,
         &(Exercise){
             .about = "Exercise 1: minibatches of k*b images on k devices.\n"
                      "--batch-size is b, the images of each device: k devices have minibatches of "
                      "k*b.",
-            .flags = "batch-size lr epochs seed train-size allreduce -machine",
-            .defaults = defaults,
+            .flags = "batch-size=32 lr=0.1 epochs=8 seed train-size=10240 allreduce -machine",
             .prepare = prepare,
             .experiment = experiment,
-            .plot = "exercise_larger_batches.gp"});
+            .plot = "exercise_larger_batches.gp",
+            .program.quick_means = "--batch-size 16 --epochs 6 --train-size 5120"});
 }

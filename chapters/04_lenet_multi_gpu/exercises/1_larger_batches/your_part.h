@@ -1,9 +1,6 @@
 // your_part.h: what the files of this exercise know of each other.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
 
 int train_epoch(Replicas *r, const Dataset *data, int epoch, int b, float lr, uint64_t seed);
-
-#endif

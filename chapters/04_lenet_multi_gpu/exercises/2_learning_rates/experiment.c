@@ -1,22 +1,25 @@
 // experiment.c: test accuracy of 1, 2 and 4 devices with five learning rates and twelve seeds.
-// Which learning rate is best, and does that change with k?
 //
 // With one seed, all learning rates and all k have the same start. Weights start ten times as large
 // as the book's: with the book's, some runs would not have left their plateau (accuracy 0.1) before
 // they end.
 #include "common/base/error.h"
+#include "common/base/statistics.h"
 #include "common/program/exercise.h"
+#include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "your_part.h"
+#include "chapters/04_lenet_multi_gpu/exercises/replicas.h"
+
+#include <math.h>
 
 enum { NUM_K = 3, NUM_LR = 5, MOST_SEEDS = 32 };
 static const int ks[NUM_K] = {1, 2, 4};
-static int seeds = 12;
+static int seeds;
 static const Flag own_flags[] = {
     {"seeds", FLAG_INTEGER, &seeds, "N", .help = "train from N seeds each", .least = 1,
-     .most = MOST_SEEDS, .counts = "seeds"},
+     .most = MOST_SEEDS, .counts = "seeds", .standard = "12"},
     {0},
 };
 
@@ -30,6 +33,25 @@ typedef struct Grid {
     Cell cells[NUM_K][NUM_LR];
 } Grid;
 
+static double train(const Flags *flags, Replicas *r, const Dataset *data, float lr, uint64_t seed,
+                    DataIter *test_iter) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    DataIter *iter = data_iter_new(data, r->k * flags->batch_size, true, seed);
+    for (int epoch = 0; epoch < flags->epochs; epoch++) {
+        data_iter_start(iter, epoch);
+        while (data_iter_next(iter, &X, &y))
+            train_batch(X, y, r->params, r->devices, r->k, lr, losses);
+    }
+    data_iter_free(iter);
+    return evaluate_accuracy_gpu(lenet, r->params[0], test_iter, r->devices[0]);
+}
+
+static double standard_deviation(const double values[], int n) {
+    double squares = 0, m = mean(values, n);
+    for (int i = 0; i < n; i++) squares += (values[i] - m) * (values[i] - m);
+    return sqrt(squares / (n - 1));
+}
+
 static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, DataIter *test_iter) {
     Cell cell;
     for (int s = 0; s < seeds; s++) {
@@ -37,14 +59,13 @@ static Cell measure(const Flags *flags, int k, float lr, const Dataset *data, Da
         uint64_t seed = flags->seed + (uint64_t)s;
         replicas_open(&r, k, seed);
         replicas_scale(&r, 10);
-        cell.accuracy[s] =
-            accuracy_after(&r, data, flags->epochs, flags->batch_size, lr, seed, test_iter);
+        cell.accuracy[s] = train(flags, &r, data, lr, seed, test_iter);
         replicas_close(&r);
     }
-    mean_and_spread(cell.accuracy, seeds, &cell.mean, &cell.spread);
+    cell.mean = mean(cell.accuracy, seeds);
+    cell.spread = standard_deviation(cell.accuracy, seeds);
     return cell;
 }
-
 static void measure_all(const Flags *flags, const Dataset *data, DataIter *test_iter, Grid *grid) {
     Table t = TABLE(NULL, DIGITS("lr", 2), {"k = %d", .width = 13, .count = NUM_K, .of = ks});
     for (int j = 0; j < NUM_LR; j++) {
@@ -70,21 +91,28 @@ static void write_csv(FILE *csv, const Flags *flags, const Grid *grid) {
         }
 }
 
-// ## The experiment
+static float best_rate(const Grid *grid, int i) {
+    int best = 0;
+    for (int j = 1; j < NUM_LR; j++)
+        if (grid->cells[i][j].mean > grid->cells[i][best].mean) best = j;
+    return grid->lr[best];
+}
 
 static void experiment(const Flags *flags, FILE *csv) {
     Dataset *data = fashion_mnist_open(flags->data, true, flags->train_size);
     Dataset *test_data = fashion_mnist_open(flags->data, false, flags->test_size);
     DataIter *test_iter = data_iter_new(test_data, 250, false, 0);
     Grid grid;
-    say("Question: which learning rate is best, and how does it scale with the number of devices "
-        "k?");
     say("b = %d, %d training images, %d epoch%s, accuracy on %d test images, mean ± standard "
         "deviation of %d seeds\n",
         flags->batch_size, data->count, flags->epochs, flags->epochs > 1 ? "s" : "",
         test_data->count, seeds);
+    Prediction times =
+        predict_first("Of five learning rates, one gives the best mean accuracy on one "
+                      "device. How many times as large is the best one on four devices?");
     measure_all(flags, data, test_iter, &grid);
     write_csv(csv, flags, &grid);
+    predict_compare(times, (double)(best_rate(&grid, NUM_K - 1) / best_rate(&grid, 0)), "times");
     data_iter_free(test_iter);
     dataset_free(data);
     dataset_free(test_data);
@@ -96,22 +124,16 @@ static void prepare(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.batch_size = 2;
-    defaults.lr = 0.1f;
-    defaults.train_size = 1280;
-    defaults.test_size = 2000;
-    defaults.epochs = 1;
-    defaults.own = own_flags;
-    defaults.quick_means = "--seeds 4 --train-size 640 --test-size 1000";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: accuracy against learning rate, on 1, 2 and 4 devices.\n"
                              "--batch-size is b, the images of each device: k devices have "
                              "minibatches of k*b.",
-                    .flags = "batch-size lr epochs seed train-size test-size allreduce -machine",
-                    .defaults = defaults,
+                    .flags = "batch-size=2 lr=0.1 epochs=1 seed train-size=1280 test-size=2000 "
+                             "allreduce -machine",
                     .prepare = prepare,
                     .experiment = experiment,
-                    .plot = "exercise_learning_rates.gp"});
+                    .plot = "exercise_learning_rates.gp",
+                    .program = {.own = own_flags,
+                                .quick_means = "--seeds 4 --train-size 640 --test-size 1000"}});
 }

@@ -137,13 +137,9 @@ static void prepare(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.devices = 4;
-    defaults.machine = "none";
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 3: gradients summed on all devices.",
-                                     .flags = "devices batch-size",
-                                     .defaults = defaults,
+                                     .flags = "devices=4 machine=none batch-size",
                                      .prepare = prepare,
                                      .experiment = experiment,
                                      .plot = "exercise_allreduce.gp"});

@@ -1,10 +1,7 @@
 // your_part.h: what the files of this exercise know of each other: first your part.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "common/tensor/tensor.h"
 
 void allreduce_at(Tensor *const data[], int k, int hub);
 void allreduce_parts(Tensor *const data[], int k);
-
-#endif

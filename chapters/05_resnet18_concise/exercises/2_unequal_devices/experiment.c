@@ -9,15 +9,14 @@
 #include "common/program/table.h"
 #include "pair.h"
 
-enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4, MODELLED_TIMES = 8 };
+enum { NUM_SLOWDOWNS = 4, NUM_BATCHES = 4, MODELLED_TIMES = 8, PIXELS = 28 };
 static const double slowdowns[NUM_SLOWDOWNS] = {1, 1.25, 2, 4};
 enum { TWICE_AS_SLOW = 2 }; // of the slowdowns
 
-static void add_result(Table *t, const Pair *p, const char *part, const Result *r) {
+static void add_result(Table *t, const Pair *p, const char *part, double slowdown, Result r) {
     table_text(t, "%s%s", p->modelled ? "modelled " : "", part);
-    table_numbers(t, r->slowdown, r->n, r->rows[0], r->rows[1], r->speed[0], r->speed[1],
-                  r->exchange, r->equal, r->said_equal, r->proportional, r->said_proportional,
-                  r->alone);
+    table_numbers(t, slowdown, r.n, r.rows[0], r.rows[1], r.speed[0], r.speed[1], r.exchange,
+                  r.equal, r.said_equal, r.proportional, r.said_proportional, r.alone);
     table_text(t, "%s", p->modelled ? modelled_machine()->name : "here");
 }
 
@@ -28,56 +27,46 @@ static Result compare_slower(Pair *p, Table *t) {
     table_head(t);
     for (int i = 0; i < NUM_SLOWDOWNS; i++) {
         device_set_slowdown(p->both.devices[1], slowdowns[i]);
-        Result r = measure_all(p, p->X.shape[0], slowdowns[i]);
-        add_result(t, p, "slowdown", &r);
+        Result r = measure_all(p);
+        add_result(t, p, "slowdown", slowdowns[i], r);
         if (i == TWICE_AS_SLOW) twice = r;
     }
-    device_set_slowdown(p->both.devices[1], twice.slowdown);
-    for (int n = twice.n >> (NUM_BATCHES - 1); n <= twice.n; n *= 2) {
-        Result r = twice;
-        if (n < twice.n) r = measure(p, n, twice.slowdown, twice.speed, twice.exchange);
-        add_result(t, p, "batch", &r);
-    }
+    device_set_slowdown(p->both.devices[1], slowdowns[TWICE_AS_SLOW]);
+    for (int n = twice.n >> (NUM_BATCHES - 1); n <= twice.n; n *= 2)
+        add_result(t, p, "batch", slowdowns[TWICE_AS_SLOW],
+                   n < twice.n ? measure(p, n, twice) : twice);
     device_set_slowdown(p->both.devices[1], 1);
     return twice;
-}
-
-// Devices that are unequal by themselves.
-static void compare_unequal(const Flags *flags, Module *net, DataIter *iter, Table *t,
-                            Device *first, Device *second, const int threads[K]) {
-    Pair p = pair_of(flags, net, (Device *const[K]){first, second}, threads, iter);
-    Result r = measure_all(&p, flags->batch_size, 1);
-    table_head(t);
-    add_result(t, &p, "unequal", &r);
-    leave_devices(net, flags->seed);
 }
 
 static void compare_here(const Flags *flags, Module *net, Table *t) {
     Dataset *data = small_images(flags->data, true, flags->batch_size);
     DataIter *iter = data_iter_new(data, flags->batch_size, false, 0);
-    Device *first = cpu_device(0), *second = cpu_device(1);
-    int cores = num_threads();
-    Pair p = pair_of(flags, net, (Device *const[K]){first, second}, (const int[K]){1, 1}, iter);
-    say("Measured: two CPU devices with a core each, the second made slower; images of 14 x 14");
+    Tensor *X, *y;
+    data_iter_first(iter, &X, &y);
+    Pair p = pair_of(net, cpu_device(0), cpu_device(1), X, y);
+    say("Measured: two CPU devices, the second made slower; images of 14 x 14");
     compare_slower(&p, t);
     leave_devices(net, flags->seed);
-    if (cores > 2) {
-        printf("\nTwo CPU devices with %d cores and with 1\n", cores - 1);
-        compare_unequal(flags, net, iter, t, first, second, (const int[K]){cores - 1, 1});
-    }
     if (num_gpus() > 0) {
-        printf("\nA GPU, and a CPU device with %d cores beside it\n", cores);
-        compare_unequal(flags, net, iter, t, try_gpu(0), first, (const int[K]){1, cores});
+        p = pair_of(net, try_gpu(0), cpu_device(0), X, y);
+        say("\nA GPU, and a CPU device beside it");
+        table_head(t);
+        add_result(t, &p, "unequal", 1, measure_all(&p));
+        leave_devices(net, flags->seed);
     }
     data_iter_free(iter);
     dataset_free(data);
 }
 
-// Of the book's images, and more of them: these devices are faster.
+// Of the book's images, and more of them: these devices are faster. Shapes without values.
 static Result compare_modelled(const Flags *flags, Module *net, Table *t) {
-    Pair p = modelled_pair(flags, net, MODELLED_TIMES * flags->batch_size);
+    int n = MODELLED_TIMES * flags->batch_size;
+    Tensor X = {.ndim = 4, .shape = {n, 1, PIXELS, PIXELS}, .device = host()};
+    Tensor y = {.ndim = 1, .shape = {n}, .device = host()};
+    Pair p = pair_of(net, model_device(0), model_device(1), &X, &y);
     say("\nModelled: two devices of %s; minibatches of %d, images of 28 x 28",
-        modelled_machine()->name, p.X.shape[0]);
+        modelled_machine()->name, n);
     Result twice = compare_slower(&p, t);
     leave_devices(net, flags->seed);
     return twice;
@@ -85,6 +74,7 @@ static Result compare_modelled(const Flags *flags, Module *net, Table *t) {
 
 static void experiment(const Flags *flags, FILE *csv) {
     Module *net = resnet18(FASHION_MNIST_CLASSES, 1);
+    initialize(net, flags->seed);
     Table t =
         TABLE(csv, {.csv = "part"}, DIGITS("slower", 3, .width = 6, .csv = "slowdown"),
               WHOLE("batch", .width = 5, .csv = "batch"),
@@ -95,7 +85,8 @@ static void experiment(const Flags *flags, FILE *csv) {
               DIGITS("said", 3, .csv = "said_proportional"), DIGITS("alone", 3, .csv = "alone"),
               {.csv = "machine"});
     say("ResNet-18, the fastest of %d steps, in seconds, with equal shards, by speed, and the "
-        "first device alone; said: what predict_step() says; speeds in images/s\n",
+        "first device alone; said: the rows of the slowest device by its speed, and the exchange; "
+        "speeds in images/s\n",
         rounds);
     Prediction less = predict_first(
         "Two devices train together, and the second is twice as slow. How much of a step with "
@@ -115,17 +106,12 @@ static void refuse_small_batches(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.batch_size = 32;
-    defaults.lr = 0.02f;
-    defaults.own = rounds_flag;
-    defaults.quick_means = "--batch-size 16 --rounds 2";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 2: a minibatch divided among unequal devices.",
-                    .flags = "batch-size lr seed",
-                    .defaults = defaults,
+                    .flags = "batch-size=32 seed",
                     .prepare = refuse_small_batches,
                     .experiment = experiment,
-                    .plot = "exercise_unequal_devices.gp"});
+                    .plot = "exercise_unequal_devices.gp",
+                    .program = {.own = rounds_flag, .quick_means = "--batch-size 16 --rounds 2"}});
 }

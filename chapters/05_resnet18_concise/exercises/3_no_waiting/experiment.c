@@ -17,6 +17,13 @@ enum { NUM_AHEAD = 4, UNLIMITED = NUM_AHEAD - 1 };
 enum { NO_WORK, EACH_STEP, BURSTS, NUM_WORK, BURST = 4 };
 static const char *const work_names[NUM_WORK] = {"none", "half a step", "in bursts"};
 
+// Chapter 4's LeNet.
+static Module *lenet_modules(void) {
+    return Sequential(Conv2d(1, 20, .kernel_size = 3), ReLU(), AvgPool2d(2),
+                      Conv2d(20, 50, .kernel_size = 5), ReLU(), AvgPool2d(2), Flatten(),
+                      Linear(800, 128), ReLU(), Linear(128, FASHION_MNIST_CLASSES));
+}
+
 // A network with its minibatches, and seconds of its steps.
 typedef struct Study {
     const char *name;
@@ -26,10 +33,6 @@ typedef struct Study {
     int steps, rounds;
     double device_seconds, enqueue_seconds, arena_mb; // for a step; the arenas of all devices
 } Study;
-
-static DataParallel start(const Study *s) {
-    return network_on(s->net, s->flags->devices, BN_AVERAGED, s->flags->seed);
-}
 
 // The host's own time for a step if nothing makes it wait, not even a full queue.
 static double measure_enqueue(DataParallel *dp, Loader *loader) {
@@ -52,7 +55,7 @@ static double time_ahead(const Study *s, Loader *loader, int ahead) {
     double losses[MOST_STEPS], fastest = INFINITY;
     for (int round = 0; round < s->rounds; round++) {
         Timer timer = {0};
-        DataParallel dp = start(s);
+        DataParallel dp = network_on(s->net, s->flags->devices, BN_AVERAGED, s->flags->seed);
         timer_start(&timer);
         train_ahead(&dp, loader, s->steps, ahead, s->flags->lr, losses);
         fastest = fmin(fastest, timer_stop(&timer) / s->steps);
@@ -66,7 +69,7 @@ static void measure_parts(Study *s) {
     Loader *loader = loader_new(s->data, s->flags->batch_size, k, s->steps);
     time_ahead(s, loader, s->steps - 1); // memory used the first time is slow
     s->device_seconds = time_ahead(s, loader, s->steps - 1);
-    DataParallel dp = start(s);
+    DataParallel dp = network_on(s->net, s->flags->devices, BN_AVERAGED, s->flags->seed);
     s->enqueue_seconds = measure_enqueue(&dp, loader);
     for (int i = 0; i < k; i++) s->arena_mb += (double)arena_reserved_bytes(dp.devices[i]) / 1e6;
     loader_free(loader);
@@ -123,7 +126,7 @@ static void experiment(const Flags *flags, FILE *csv) {
         "be shorter if the host may be one step ahead of the devices, instead of waiting at the "
         "end of each step?");
     Study lenet = {.name = "LeNet", .steps = 100, .rounds = rounds, .flags = flags};
-    lenet.net = lenet_modules(28);
+    lenet.net = lenet_modules();
     lenet.data = fashion_mnist_open(flags->data, true, 640);
     predict_compare(shorter, run_study(&lenet, &t), "%");
     Study resnet = {.name = "ResNet-18", .steps = 6, .rounds = (rounds + 1) / 2, .flags = flags};
@@ -133,17 +136,11 @@ static void experiment(const Flags *flags, FILE *csv) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.devices = 2;
-    defaults.batch_size = 16;
-    defaults.lr = 0.02f;
-    defaults.own = rounds_flag;
-    defaults.quick_means = "--batch-size 8 --rounds 1";
     return exercise_main(
         argc, argv,
         &(Exercise){.about = "Exercise 3: training without a wait at the end of each step.",
-                    .flags = "devices batch-size lr seed -machine",
-                    .defaults = defaults,
+                    .flags = "devices=2 batch-size=16 lr=0.02 seed -machine",
                     .experiment = experiment,
-                    .plot = "exercise_no_waiting.gp"});
+                    .plot = "exercise_no_waiting.gp",
+                    .program = {.own = rounds_flag, .quick_means = "--batch-size 8 --rounds 1"}});
 }

@@ -49,12 +49,6 @@ static void note_begin(Loader *loader, int step) {
     if (under_way > loader->most_under_way) loader->most_under_way = under_way;
 }
 
-static void sleep_for(double seconds) {
-    double whole = floor(seconds);
-    struct timespec time = {(time_t)whole, (long)((seconds - whole) * 1e9)};
-    if (seconds > 0) nanosleep(&time, NULL);
-}
-
 Slot *prepare(Loader *loader, int step) {
     const Dataset *data = loader->data;
     Slot *slot = slot_of(loader, step);
@@ -67,7 +61,8 @@ Slot *prepare(Loader *loader, int step) {
         for (int p = 0; p < pixels; p++) slot->X->data[i * pixels + p] = image[p] / 255.0f;
         slot->y->data[i] = data->labels[from];
     }
-    sleep_for(loader->work[step]);
+    double work = loader->work[step];
+    nanosleep(&(struct timespec){(time_t)work, (long)(fmod(work, 1) * 1e9)}, NULL);
     return slot;
 }
 

@@ -1,7 +1,6 @@
 // loader.h: what the host does for a step: it prepares a minibatch, and later reads the losses.
 // Each step that is under way has a slot on the host for these. Slots are used in turn.
-#ifndef LOADER_H
-#define LOADER_H
+#pragma once
 
 #include "common/data/fashion_mnist.h"
 
@@ -46,5 +45,3 @@ void keep_losses(Loader *loader, Slot *slot, Tensor *const losses[]);
 
 // Waits until the step is done whose losses are kept in the slot. Returns its mean loss.
 double wait_for(Loader *loader, const Slot *slot);
-
-#endif

@@ -6,24 +6,24 @@
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** The host only enqueues: it puts work into the devices' queues and goes on. What makes it
-// wait at the end of a step?
+// **Aim.** The host only puts work into the devices' queues and goes on. What makes it wait at the
+// end of a step?
 //
 // - `item(loss)` does, because a loss has to be computed before it can be read.
-// - `data_iter_next()` does, until no device reads the last minibatch from host memory any more.
-// - `begin_step()` does not, although it gives away the arena, a device's memory for a step: what
-//   will overwrite it stands in the same queue behind what still uses it.
+// - `data_iter_next()` does, until no device is still reading the last minibatch from host memory.
+// - `begin_step()` does not, although it reuses the arena, a device's memory for a step. The work
+//   that overwrites the arena is in the same queue, behind the work that still uses it.
 //
-// So the host may run ahead of the devices if it has a minibatch, and a place for the losses, for
-// each step that is under way. Such a pair is a slot (loader.h), and slots are used in turn; on the
-// devices nothing has to be doubled. How far ahead is worth it?
+// So the host may run ahead of the devices if each step in progress has its own minibatch and a
+// place for its losses. Such a pair is a slot (loader.h). Slots are used in turn, and nothing has
+// to be doubled on the devices. How far ahead is worth it?
 //
-// **Your task.** Write `train_ahead()`, the training, and `predict()`, which says how long that
+// **Your task.** Write `train_ahead()`, which trains, and `predict()`, which says how long this
 // takes.
 //
-// **How it is checked.** loader.c keeps a log: which steps were prepared, trained and waited for,
-// and which were under way when another began. Model devices tell when the host began with each.
-// Losses and parameters must be those of the solution, and so must what `predict()` says.
+// **How it is checked.** loader.c logs which steps were prepared, trained and waited for, and which
+// were in progress when another began. Model devices show when the host began each step. Losses,
+// parameters and the result of `predict()` must be those of the solution.
 //
 // **How to run.**
 //
@@ -31,29 +31,28 @@
 //     make exercise-05-3                       the check, then the experiment: some minutes
 //     make exercise-05-3 ARGS='--devices 1'    on 1 device instead of 2
 //
-// **What to hand in.** This file, and your answer to the book's two questions; say also what the
-// second step ahead is good for that one step is not.
+// **What to hand in.** This file, and your answer to the book's two questions. Also say what the
+// second step ahead achieves that one step does not.
 #include "your_part.h"
 
 #include <math.h>
 
 // `train_ahead()` trains for `steps` steps, with the host up to `ahead` steps ahead of the devices:
-// 0 means that it waits for step n - 1 before it begins with step n, 1 that it waits for step
-// n - 2, and so on. A step is: `prepare()` its slot, chapter 5's `train_step()` with the slot's X
-// and y, `keep_losses()`. And `wait_for(loader, slot_of(loader, n))` waits for step n and returns
-// its loss, which belongs in `losses[n]`. Hints:
+// 0 means that it waits for step n - 1 before it begins step n, 1 that it waits for step n - 2, and
+// so on. A step calls `prepare()` for its slot, chapter 5's `train_step()` with the slot's X and y,
+// and `keep_losses()`. `wait_for(loader, slot_of(loader, n))` waits for step n and returns its
+// loss, which belongs in `losses[n]`. Hints:
 //
-// - `prepare()` writes over the slot of an earlier step: that step must be done by then.
-// - At the end all steps must be done, and all losses be there.
+// - `prepare()` overwrites the slot of an earlier step, and that step must be done by then.
+// - At the end, all steps must be done, and all losses must be there.
 void train_ahead(DataParallel *dp, Loader *loader, int steps, int ahead, float lr,
                  double losses[]) {
     // YOUR CODE HERE
 }
 
 // `predict()` returns the seconds that this takes. The host needs `host_seconds[n]` for step n and
-// then hands it to the devices, which need `device_seconds` for each step and do one after the
-// other. The host begins with step n when it has handed over step n - 1 and step n - 1 - ahead is
-// done.
+// then hands it to the devices, which need `device_seconds` for each step and do one step after the
+// other. The host begins step n when it has handed over step n - 1 and step n - 1 - ahead is done.
 double predict(int steps, int ahead, const double host_seconds[], double device_seconds) {
     // YOUR CODE HERE
     return 0;

@@ -1,5 +1,5 @@
-// cases.c: buckets of gradients that are drawn, and of the book's networks; predictions from times
-// that are drawn, and from those of a backward pass on the modelled clock.
+// cases.c: predictions and buckets for times that are drawn, and for those of the book's networks
+// on the modelled clock.
 #include "common/model/modelled_clock.h"
 #include "common/program/facts.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ORDER_AND_CAPS = 1, JUST_HIT, NUMBER, TIMES, MODELLED };
-const Part parts[] = {{"fill_buckets(): the last gradient goes first, into buckets of two caps", 3},
-                      {"fill_buckets(): a bucket that has just reached its cap is closed", 1},
-                      {"fill_buckets(): returns the number of buckets", 1},
-                      {"predict(): right for times that are given", 3},
-                      {"predict(): what DDP takes on the modelled clock", 2},
+enum { TIMES = 1, MODELLED, SHAPE, SHORTEST, NETWORKS };
+const Part parts[] = {{"predict(): right for times that are given", 3},
+                      {"predict(): what DDP takes on the modelled clock", 1},
+                      {"best_caps(): buckets of neighbours, from the last gradient on", 1},
+                      {"best_caps(): none are shorter, as predict() says, for given times", 3},
+                      {"best_caps(): none are 3% shorter for networks on the modelled clock", 2},
                       {0}};
 
 // "8 20 4", of at most 16; the text stays until the second call after this one.
@@ -28,142 +28,130 @@ static const char *list(const int numbers[], int n) {
     return text;
 }
 
-// ---- buckets -----------------------------------------------------------------------------------
+// ---- times that are drawn ------------------------------------------------------------------------
 
-// What stands before and behind the arrays is not the student's: sizes there would fill any bucket.
-// The number is that of the student's buckets, be they the right ones or not.
-static void fill(int part, const int gradients[], int n, size_t first_bytes, size_t bytes) {
-    const int not_yours = -77;
-    size_t sizes[MOST_PARAMS + 2];
-    int buckets[MOST_PARAMS + 2], last = 0;
+static int latency_us = 20;
+static double given_time(size_t bytes) { return 1e-6 * latency_us + (double)bytes / 100e6; }
+
+// Exchanges take long beside backward, so that they wait for each other, or there is time enough
+// for most.
+static Backward draw_backward(int n, bool long_exchanges) {
+    Backward b = {.num_params = n};
+    int us = 0;
+    b.sizes[n] = 1 << 20; // what is behind the last gradient is none
+    b.final[n] = 1;
+    for (int p = n - 1; p >= 0; p--) {
+        us += (int)draw(5, long_exchanges ? 30 : 120);
+        b.final[p] = 1e-6 * us;
+        b.sizes[p] = (size_t)draw(10, long_exchanges ? 2500 : 900);
+    }
+    b.seconds = 1e-6 * (us + (int)draw(0, long_exchanges ? 40 : 200));
+    return b;
+}
+
+static void begin_drawn(const Backward *b, const char *buckets) {
+    int final[MOST_PARAMS], bytes[MOST_PARAMS], n = b->num_params;
     for (int p = 0; p < n; p++) {
-        sizes[p + 1] = (size_t)gradients[p] / sizeof(float);
-        buckets[p + 1] = -1;
+        final[p] = (int)lround(1e6 * b->final[p]);
+        bytes[p] = (int)(b->sizes[p] * sizeof(float));
     }
-    sizes[0] = sizes[n + 1] = 1 << 28;
-    buckets[0] = buckets[n + 1] = not_yours;
-    int number = fill_buckets(sizes + 1, n, first_bytes, bytes, buckets + 1);
-    for (int p = 1; p <= n; p++)
-        if (buckets[p] > last) last = buckets[p];
-    record_ints(part, buckets + 1, (size_t)n, "bucket_of[] (-1: not written)");
-    record_ints(part, (int[]){buckets[0], buckets[n + 1]}, 2, "bucket_of[-1] and [%d]", n);
-    record_int(NUMBER, number - last, "buckets, as returned, beyond the largest of bucket_of[]");
+    begin_case("%d gradients of %s bytes, final after %s us%s, backward takes %ld us, an exchange "
+               "of b bytes %d + b / 100 us",
+               n, list(bytes, n), list(final, n), buckets, lround(1e6 * b->seconds), latency_us);
 }
 
-static size_t odd_cap(long most) {
-    size_t cap = 4 * (size_t)draw(4, most);
-    return cap + (size_t)draw(1, 3);
-}
-
-// Sizes are multiples of 4 bytes and caps are not, so no cap is just hit.
-static void caps_that_are_passed(void) {
-    for (int c = 0; c < 24; c++) {
-        int gradients[8], n = (int)draw(1, 2 + c / 4);
-        for (int p = 0; p < n; p++) {
-            gradients[p] = 4 * (int)(c % 3 == 0 ? 7 : c % 3 == 1 ? draw(3, 9) : draw(1, 5));
-            if (c % 3 == 2) gradients[p] *= (int)draw(1, 40);
-        }
-        size_t first = odd_cap(20), bytes = c < 6 ? first : odd_cap(60);
-        begin_case("gradients of %s bytes, caps of %zu and %zu", list(gradients, n), first, bytes);
-        fill(ORDER_AND_CAPS, gradients, n, first, bytes);
-    }
-    int three[3];
-    for (int p = 0; p < 3; p++) three[p] = 4 * (int)draw(5, 9);
-    begin_case("gradients of %s bytes, caps of %zu, the largest there is", list(three, 3),
-               ONE_BUCKET);
-    fill(ORDER_AND_CAPS, three, 3, ONE_BUCKET, ONE_BUCKET);
-}
-
-// The cap of the first bucket is just hit, that of the others, or both; once one is just missed.
-static void caps_that_are_hit(void) {
-    for (int c = 0; c < 6; c++) {
-        int gradients[8], n = (int)draw(6, 8), size = 4 * (int)draw(2, 50);
-        for (int p = 0; p < n; p++) gradients[p] = size;
-        size_t first = (size_t)size * (size_t)draw(1, 2) - (c == 2) + (c == 3);
-        size_t bytes = (size_t)size * (size_t)draw(2, 3) - (c == 1);
-        begin_case("%d gradients of %d bytes, caps of %zu and %zu", n, size, first, bytes);
-        fill(JUST_HIT, gradients, n, first, bytes);
-    }
-}
-
-static void buckets_of_networks(void) {
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        Module *net = networks[i].make(10);
-        size_t sizes[MOST_PARAMS];
-        int gradients[MOST_PARAMS], n;
-        initialize(net, 1);
-        n = sizes_of_network(net, sizes);
-        for (int p = 0; p < n; p++) gradients[p] = (int)(sizes[p] * sizeof(float));
-        for (int c = 0; c < 4; c++) {
-            size_t first = 4 * (size_t)draw(1, 1 << 18) + 2,
-                   bytes = 4 * (size_t)draw(1, 1 << 21) + 2;
-            begin_case("%s, caps of %zu and %zu bytes", networks[i].title, first, bytes);
-            fill(ORDER_AND_CAPS, gradients, n, first, bytes);
-        }
-        module_free(net);
-    }
-}
-
-// ---- predictions -------------------------------------------------------------------------------
-
-static double given_time(size_t bytes) { return 20e-6 + (double)bytes / 100e6; }
-
-// In every second case exchanges take long beside backward, so that they wait for each other; else
-// there is time enough for most.
 static void given_times(void) {
     for (int c = 0; c < 16; c++) {
-        int n = (int)draw(1, 2 + c / 3), final[8], bytes[8], bucket_of[8], bucket = 0, us = 0;
-        Backward b = {.num_params = n};
-        b.sizes[n] = 1 << 20;
-        b.final[n] = 1;
+        int n = (int)draw(1, 2 + c / 3), bucket_of[9], bucket = 0;
+        char buckets[200];
+        Backward b = draw_backward(n, c % 2);
         for (int p = n - 1; p >= 0; p--) {
             bucket += p < n - 1 && draw(0, 1);
             bucket_of[p] = bucket;
-            final[p] = us += (int)draw(5, c % 2 ? 30 : 120);
-            b.final[p] = 1e-6 * us;
-            b.sizes[p] = (size_t)draw(10, c % 2 ? 2500 : 900);
-            bytes[p] = (int)(b.sizes[p] * sizeof(float));
         }
-        bucket_of[n] = bucket; // what stands behind the last gradient is none
-        us += (int)draw(0, c % 2 ? 40 : 200);
-        b.seconds = 1e-6 * us;
-        begin_case("gradients of %s bytes, final after %s us, in buckets %s, backward takes %d us",
-                   list(bytes, n), list(final, n), list(bucket_of, n), us);
-        record_int(TIMES, lround(1e9 * predict(&b, bucket_of, bucket + 1, given_time)),
-                   "ns, if an exchange of b bytes takes 20000 + 10 b");
+        bucket_of[n] = bucket;
+        snprintf(buckets, sizeof buckets, ", in buckets %s", list(bucket_of, n));
+        begin_drawn(&b, buckets);
+        record_int(TIMES, lround(1e9 * predict(&b, bucket_of, bucket + 1, given_time)), "ns");
     }
 }
 
-// Buckets are those of the chapter's DDP, whatever fill_buckets() makes. (That DDP takes as long as
-// the solution predicts, tests/exercises_test.sh makes sure.)
-static void modelled_times(void) {
-    const Machine *machine = machine_find("rtx4090-pcie");
+// ---- buckets that are chosen ---------------------------------------------------------------------
+
+// Returns whether they are buckets.
+static bool choose(const Backward *b, ExchangeTime *seconds_of, int bucket_of[]) {
+    int n = b->num_params, odd = 0;
+    for (int p = 0; p < n; p++) bucket_of[p] = -1;
+    int number = best_caps(b, seconds_of, bucket_of);
+    for (int p = 0; p < n; p++) {
+        bool is_last = p == n - 1;
+        int further = bucket_of[p] - (is_last ? 0 : bucket_of[p + 1]);
+        odd += further < 0 || further > !is_last;
+    }
+    record_int(SHAPE, odd, "gradients neither in the bucket of the one behind nor in the next");
+    record_int(SHAPE, number - bucket_of[0], "buckets, as returned, beyond that of gradient 0");
+    return odd == 0;
+}
+
+static void choose_for_drawn(int n, bool long_exchanges) {
+    int bucket_of[MOST_PARAMS];
+    latency_us = (int)draw(5, 100);
+    Backward b = draw_backward(n, long_exchanges);
+    begin_drawn(&b, "");
+    if (choose(&b, given_time, bucket_of))
+        record_real(PART_IF(SHORTEST, TIMES), predict(&b, bucket_of, bucket_of[0] + 1, given_time),
+                    1e-6, "seconds with your buckets, as your predict() says");
+}
+
+static void few_gradients(void) {
+    for (int c = 0; c < 16; c++) choose_for_drawn((int)draw(1, 2 + c / 2), c % 2);
+}
+
+static void many_gradients(void) {
+    for (int c = 0; c < 8; c++) choose_for_drawn((int)draw(30, 60), c % 2);
+}
+
+// ---- networks --------------------------------------------------------------------------------------
+
+static void each_network(void (*then)(const Backward *b, const char *title, int k, int rows)) {
     choose_allreduce("ring");
     for (int i = 0; i < NUM_NETWORKS; i++) {
         Module *net = networks[i].make(10);
         initialize(net, 1);
-        int rows = 16 * (int)draw(1, 8), k = (int)draw(2, 6);
-        model_ranks(machine, HOST_EACH, net, k, rows);
+        int rows = 16 * (int)draw(2, 4), k = (int)draw(4, 5);
+        model_ranks(machine_find("rtx4090-pcie"), HOST_EACH, net, k, rows);
         Backward b = model_backward();
-        for (int c = 0; c < 4; c++) {
-            // First a bucket for each gradient: then the last ones surely wait for each other.
-            size_t bytes = c == 0 ? 1 : (size_t)1 << draw(10, 22);
-            size_t first = c == 0 ? 1 : (size_t)draw(1, 1 << 16);
-            int last_first[MOST_PARAMS], bucket_of[MOST_PARAMS];
-            for (int p = 0; p < b.num_params; p++) last_first[p] = b.num_params - 1 - p;
-            Buckets buckets = buckets_of(b.sizes, last_first, b.num_params, first, bytes);
-            for (int p = 0; p < b.num_params; p++) bucket_of[p] = bucket_with(&buckets, p);
-            begin_case("%s, k = %d, %d images each, %d buckets (caps of %zu and %zu bytes)",
-                       networks[i].title, k, rows, buckets.n, first, bytes);
-            record_real(MODELLED, round(1e9 * predict(&b, bucket_of, buckets.n, model_exchange)),
-                        1e-5, "predicted ns");
-            buckets_free(&buckets);
-        }
+        then(&b, networks[i].title, k, rows);
         module_free(net);
     }
 }
 
+// First a bucket for each gradient: then the last ones surely wait for each other.
+static void predict_network(const Backward *b, const char *title, int k, int rows) {
+    for (int c = 0; c < 4; c++) {
+        size_t bytes = c == 0 ? 1 : (size_t)1 << draw(10, 22);
+        size_t first = c == 0 ? 1 : (size_t)draw(1, 1 << 16);
+        int bucket_of[MOST_PARAMS], n = fill_buckets(b, first, bytes, bucket_of);
+        begin_case("%s, k = %d, %d images each, %d buckets (caps of %zu and %zu bytes)", title, k,
+                   rows, n, first, bytes);
+        record_real(MODELLED, round(1e9 * predict(b, bucket_of, n, model_exchange)), 1e-5,
+                    "predicted ns");
+    }
+}
+
+static void choose_for_network(const Backward *b, const char *title, int k, int rows) {
+    int bucket_of[MOST_PARAMS];
+    fill_buckets(b, FIRST_BUCKET_BYTES, BUCKET_BYTES, bucket_of);
+    begin_case("%s, k = %d, %d images each (PyTorch's buckets: %.4g ms)", title, k, rows,
+               1e3 * model_ddp(bucket_of));
+    if (choose(b, model_exchange, bucket_of))
+        record_real(NETWORKS, 1e3 * model_ddp(bucket_of), 0.03, "ms of DDP with your buckets");
+}
+
+static void predict_networks(void) { each_network(predict_network); }
+static void choose_for_networks(void) { each_network(choose_for_network); }
+
 const Group groups[] = {
-    {"buckets", caps_that_are_passed, 5},  {"caps that are just hit", caps_that_are_hit, 5},
-    {"networks", buckets_of_networks, 0},  {"given times", given_times, 5},
-    {"modelled times", modelled_times, 0}, {0}};
+    {"given times", given_times, 5},      {"modelled times", predict_networks, 0},
+    {"few gradients", few_gradients, 5},  {"many gradients", many_gradients, 5},
+    {"networks", choose_for_networks, 0}, {0}};

@@ -1,7 +1,6 @@
 // experiment.c: LeNet and ResNet-18 on k devices of a machine, with buckets from one gradient each
-// to one of everything: how long your rule says that backward and exchange take, and how long
-// chapter 6's DDP takes on the modelled clock, with a host thread for each rank and with one for
-// all.
+// to one of everything: and with yours: how long backward and exchange take, as you predict and
+// as chapter 6's DDP does on the modelled clock, with a host thread for each rank or one for all.
 #include "common/base/error.h"
 #include "common/base/number.h"
 #include "common/model/modelled_clock.h"
@@ -32,26 +31,28 @@ static double bytes_in(const Backward *b, const int bucket_of[], int bucket) {
     return bytes;
 }
 
-static void add_row(Table *t, Setting *s, const char *cap, size_t first_bytes, size_t bytes) {
+// A cap of 0: your buckets.
+static void add_row(Table *t, Setting *s, const char *name, size_t first_bytes, size_t bytes) {
     const Backward *b = &s->backward;
     int bucket_of[MOST_PARAMS];
-    int n = fill_buckets(b->sizes, b->num_params, first_bytes, bytes, bucket_of);
-    model_ranks(s->machine, ONE_HOST, s->net, s->k, s->rows);
-    double one_host = model_ddp(first_bytes, bytes);
-    model_ranks(s->machine, HOST_EACH, s->net, s->k, s->rows);
-    double took = model_ddp(first_bytes, bytes);
+    int n = bytes ? fill_buckets(b, first_bytes, bytes, bucket_of)
+                  : best_caps(b, model_exchange, bucket_of);
     double said = predict(b, bucket_of, n, model_exchange);
+    model_ranks(s->machine, ONE_HOST, s->net, s->k, s->rows);
+    double one_host = model_ddp(bucket_of);
+    model_ranks(s->machine, HOST_EACH, s->net, s->k, s->rows);
+    double took = model_ddp(bucket_of);
     s->best = fmin(s->best, said);
-    table_text(t, "%s", cap);
+    table_text(t, "%s", name);
     table_text(t, "%s", s->machine->name);
     table_numbers(t, s->k);
     table_text(t, "%s", s->title);
     table_numbers(t, bytes == ONE_BUCKET ? INFINITY : (double)bytes, n,
-                  1e-6 * bytes_in(b, bucket_of, n - 1), 1e3 * said, 1e3 * took, 1e3 * one_host,
-                  1e3 * b->seconds, 1e3 * s->exchange);
+                  1e-6 * bytes_in(b, bucket_of, 0), 1e-6 * bytes_in(b, bucket_of, n - 1),
+                  1e3 * said, 1e3 * took, 1e3 * one_host, 1e3 * b->seconds, 1e3 * s->exchange);
 }
 
-// Caps from 1 KiB, or 16 KiB for a large network, to more than there is. The two rows at the end
+// Caps from 1 KiB, or 16 KiB for a large network, to more than there is. The two rows before yours
 // are printed only: the curves have one row for each cap.
 static void add_rows(Table *t, Setting *s, size_t all) {
     add_row(t, s, "one gradient", 1, 1);
@@ -63,6 +64,7 @@ static void add_rows(Table *t, Setting *s, size_t all) {
     printed.csv = NULL;
     add_row(&printed, s, "1, then 25", FIRST_BUCKET_BYTES, BUCKET_BYTES);
     add_row(&printed, s, "25 MiB", BUCKET_BYTES, BUCKET_BYTES);
+    add_row(t, s, "yours", 0, 0);
 }
 
 // Returns the part of the exchange that does not show with the best buckets, in percent.
@@ -88,23 +90,24 @@ static double model_network(Table *t, Setting *s, const NetworkKind *kind) {
 static void experiment(const Flags *flags, FILE *csv) {
     double hidden = 0;
     Setting s = {.machine = modelled_machine(), .k = flags->devices, .rows = flags->batch_size};
-    say("Question: how large should buckets be, and can that be computed?");
+    say("Question: which gradients should travel together, and can that be computed?");
     say("k = %d devices of %s, a rank each, %d images for each; allreduce: ring. Times are "
         "modelled, in milliseconds from the begin of backward to the end of the last exchange: by "
         "your predict(), by chapter 6's DDP where each rank has a host of its own, and where one "
         "host launches for all. The first bucket's cap is 1 MiB, or that of the others if that is "
-        "less; in the row 25 MiB it is 25 MiB.",
+        "less; in the row 25 MiB it is 25 MiB. yours: the buckets of your best_caps().",
         s.k, s.machine->name, s.rows);
     choose_allreduce("ring");
     Prediction part = predict_first(
-        "ResNet-18 has 44.7 MB of gradients, exchanged in buckets of the best size. How much of "
+        "ResNet-18 has 44.7 MB of gradients, exchanged in the best buckets. How much of "
         "the exchange will be hidden under backward, in percent?");
-    Table t = TABLE(csv, WORDS("cap", 12), {.csv = "machine"}, {.csv = "devices"},
-                    {.csv = "network"}, {.csv = "cap_bytes"}, {"buckets", .csv = "buckets"},
-                    DIGITS("last, MB", 3), DIGITS("predicted, ms", 4, .csv = "predicted_ms"),
-                    DIGITS("DDP, a host each", 4, .csv = "modelled_ms"),
-                    DIGITS("one host", 4, .csv = "modelled_one_host_ms"), {.csv = "backward_ms"},
-                    {.csv = "exchange_ms"});
+    Table t =
+        TABLE(csv, WORDS("cap", 12), {.csv = "machine"}, {.csv = "devices"}, {.csv = "network"},
+              {.csv = "cap_bytes"}, {"buckets", .csv = "buckets"}, DIGITS("first, MB", 3),
+              DIGITS("last, MB", 3), DIGITS("predicted, ms", 4, .csv = "predicted_ms"),
+              DIGITS("DDP, a host each", 4, .csv = "modelled_ms"),
+              DIGITS("one host", 4, .csv = "modelled_one_host_ms"), {.csv = "backward_ms"},
+              {.csv = "exchange_ms"});
     for (int i = 0; i < NUM_NETWORKS; i++) hidden = model_network(&t, &s, &networks[i]);
     predict_compare(part, hidden, "%"); // of the last network
     modelled_clock_start(s.machine);
@@ -120,13 +123,9 @@ static void prepare(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.devices = 4;
-    defaults.machine = "rtx4090-pcie";
     const Exercise exercise = {.about = "Exercise 1: which gradients travel together?\n"
                                         "--batch-size is the images of each device.",
-                               .flags = "devices batch-size",
-                               .defaults = defaults,
+                               .flags = "devices=4 machine=rtx4090-pcie batch-size",
                                .prepare = prepare,
                                .experiment = experiment,
                                .plot = "exercise_buckets.gp"};

@@ -95,13 +95,6 @@ static int trained_params(const Module *net, Parameter *trained[MOST_PARAMS]) {
     return n;
 }
 
-int sizes_of_network(const Module *net, size_t sizes[MOST_PARAMS]) {
-    Parameter *params[MOST_PARAMS];
-    int n = trained_params(net, params);
-    for (int p = 0; p < n; p++) sizes[p] = numel(params[p]->start);
-    return n;
-}
-
 static void read_times(Backward *b, const TraceSpan spans[], int count) {
     double begin = begin_of_backward(spans, count), done[MOST_PARAMS + 1] = {0};
     for (int i = 0; i < count; i++) {
@@ -117,15 +110,16 @@ static void read_times(Backward *b, const TraceSpan spans[], int count) {
 }
 
 Backward model_backward(void) {
-    Backward b = {.num_params = sizes_of_network(the.net, b.sizes)};
     Parameter *params[MOST_PARAMS];
     Tensor *X, *y;
     int numbers[MOST_PARAMS], n = trained_params(the.net, params), count;
+    Backward b = {.num_params = n};
     start_clock(1);
     place_on(the.net, the.devices[0]);
     num_final = 0;
     for (int p = 0; p < n; p++) {
         numbers[p] = p;
+        b.sizes[p] = numel(params[p]->start);
         when_grad_is_final(parameter_data(params[p], the.devices[0]), note_final, &numbers[p]);
     }
     load(1, &X, &y);
@@ -140,15 +134,39 @@ Backward model_backward(void) {
 }
 
 // ## All ranks
+//
+// Chapter 6's DDP with a bucket for each gradient, of which only the last in one of the given
+// buckets is summed, and the others with it: they are behind it in memory.
 
-double model_ddp(size_t first_bytes, size_t bytes) {
+static struct {
+    const int *bucket_of;
+    int next, floats;
+} given;
+
+static void sum_given(Tensor *const grads[], int k) {
+    Tensor buckets[MAX_COMPUTING], *all[MAX_COMPUTING];
+    int p = given.next--;
+    given.floats += (int)numel(grads[0]);
+    if (p > 0 && given.bucket_of[p - 1] == given.bucket_of[p]) return;
+    for (int i = 0; i < k; i++) {
+        buckets[i] = *grads[i];
+        buckets[i].shape[0] = given.floats;
+        all[i] = &buckets[i];
+    }
+    allreduce(all, k);
+    given.floats = 0;
+}
+
+double model_ddp(const int bucket_of[]) {
     Tensor *X[MAX_COMPUTING], *y[MAX_COMPUTING], *y_hat[MAX_COMPUTING], *losses[MAX_COMPUTING];
     int count;
     start_clock(the.k);
-    Ddp *ddp = ddp_new(the.net, the.devices, the.k,
-                       (DdpOptions){.first_bucket_bytes = first_bytes,
-                                    .bucket_bytes = bytes,
-                                    .keep_buffers = true});
+    Ddp *ddp = ddp_new(
+        the.net, the.devices, the.k,
+        (DdpOptions){
+            .first_bucket_bytes = 1, .bucket_bytes = 1, .keep_buffers = true, .sum = sum_given});
+    given.bucket_of = bucket_of;
+    given.next = ddp->num_params - 1;
     load(the.k, X, y);
     ddp_forward(ddp, X, y_hat);
     for (int i = 0; i < the.k; i++) losses[i] = sum(cross_entropy(y_hat[i], y[i]));
@@ -162,6 +180,16 @@ double model_ddp(size_t first_bytes, size_t bytes) {
     ddp_free(ddp);
     restart(the.net);
     return end - begin;
+}
+
+int fill_buckets(const Backward *b, size_t first_bytes, size_t bytes, int bucket_of[]) {
+    int last_first[MOST_PARAMS], n;
+    for (int p = 0; p < b->num_params; p++) last_first[p] = b->num_params - 1 - p;
+    Buckets buckets = buckets_of(b->sizes, last_first, b->num_params, first_bytes, bytes);
+    for (int p = 0; p < b->num_params; p++) bucket_of[p] = bucket_with(&buckets, p);
+    n = buckets.n;
+    buckets_free(&buckets);
+    return n;
 }
 
 // ## The exchange alone

@@ -1,7 +1,6 @@
 // modelled_backward.h: what a backward pass with an exchange under it takes on the machine of the
 // modelled clock: what predict() is given, and what it is compared with.
-#ifndef MODELLED_BACKWARD_H
-#define MODELLED_BACKWARD_H
+#pragma once
 
 #include "common/model/machine.h"
 #include "chapters/06_data_parallel_and_ddp/ddp.h"
@@ -20,9 +19,6 @@ typedef struct Backward {
 // What an exchange of so many bytes takes, in seconds.
 typedef double ExchangeTime(size_t bytes);
 
-// The sizes of a network's gradients, in the order of its parameters. Returns how many there are.
-int sizes_of_network(const Module *net, size_t sizes[MOST_PARAMS]);
-
 // From now on time is told on this machine. Each of k devices is a rank and has `rows` images of a
 // minibatch. The network must be initialize()d.
 typedef enum {
@@ -32,10 +28,11 @@ typedef enum {
 void model_ranks(const Machine *machine, Hosts hosts, Module *net, int k, int rows);
 // One rank's backward, alone.
 Backward model_backward(void);
-// That of chapter 6's DDP: from its begin to its end and that of its last exchange.
-double model_ddp(size_t first_bytes, size_t bytes);
+// That of chapter 6's DDP with these buckets: from its begin to its end and that of its last
+// exchange.
+double model_ddp(const int bucket_of[]);
+// The buckets of PyTorch's rule, the chapter's buckets_of(). Returns how many there are.
+int fill_buckets(const Backward *b, size_t first_bytes, size_t bytes, int bucket_of[]);
 // An exchange alone, by the chosen allreduce, on the communication queues; one of no bytes takes no
 // time.
 double model_exchange(size_t bytes);
-
-#endif

@@ -1,22 +1,8 @@
-// solution.c: PyTorch's rule of buckets, and how long backward takes with their exchange under it.
+// solution.c: how long backward takes with the exchange under it, and the buckets that make it
+// shortest.
 #include "your_part.h"
 
 #include <math.h>
-
-int fill_buckets(const size_t sizes[], int num_params, size_t first_bytes, size_t bytes,
-                 int bucket_of[]) {
-    size_t filled = 0;
-    int b = 0;
-    for (int p = num_params - 1; p >= 0; p--) {
-        if (filled >= (b == 0 ? first_bytes : bytes)) {
-            filled = 0;
-            b++;
-        }
-        bucket_of[p] = b;
-        filled += sizes[p] * sizeof(float);
-    }
-    return b + 1;
-}
 
 double predict(const Backward *b, const int bucket_of[], int num_buckets,
                ExchangeTime *seconds_of) {
@@ -32,4 +18,28 @@ double predict(const Backward *b, const int bucket_of[], int num_buckets,
         end = begin + seconds_of(bytes);
     }
     return fmax(end, b->seconds);
+}
+
+// What comes before gradient p only has to know when the exchange of p, p + 1, .. can end: the
+// earliest is end[p], and the last of their buckets is then p to stop[p] - 1.
+int best_caps(const Backward *b, ExchangeTime *seconds_of, int bucket_of[]) {
+    double end[MOST_PARAMS + 1] = {0};
+    int n = b->num_params, stop[MOST_PARAMS], number = 0;
+    for (int p = n - 1; p >= 0; p--) {
+        double begin = 0;
+        size_t bytes = 0;
+        end[p] = INFINITY;
+        for (int q = p; q < n; q++) {
+            begin = fmax(begin, b->final[q]);
+            bytes += b->sizes[q] * sizeof(float);
+            double ends = fmax(begin, end[q + 1]) + seconds_of(bytes);
+            if (ends >= end[p]) continue;
+            end[p] = ends;
+            stop[p] = q + 1;
+        }
+    }
+    for (int p = 0; p < n; p = stop[p]) number++;
+    for (int p = 0, bucket = number; p < n;)
+        for (int behind = stop[p], own = --bucket; p < behind; p++) bucket_of[p] = own;
+    return number;
 }

@@ -11,7 +11,7 @@ enum { IN_ORDER = 1, NO_WAITING, UNDER_WAY, TRAINING, FEW };
 const Part parts[] = {
     {"microbatches go forward, and back, in the order 0, 1, 2, .., on each stage", 2},
     {"no stage waits forever", 1},
-    {"stage i has up to k - i microbatches under way, no more and no fewer", 3},
+    {"stage i keeps k - i microbatches at most, and the step is as short as fill-drain's", 3},
     {"gradients are right, with as little memory for activations as 1F1B needs", 2},
     {"all that with fewer microbatches than stages", 2},
     {0}};
@@ -26,16 +26,19 @@ static void record_way(int part, const Turn turns[], int n, bool backward, const
     record_ints(part, microbatches, (size_t)count, "%s", name);
 }
 
-// What goes which way is apart from which microbatch it is: these are two mistakes.
-static void stage(int part_of_order, int part_of_ways, int i, int k, int m) {
+// (Not the turns themselves: the judge would show the right ones.)
+static void stage(int part_of_order, int part_of_kept, int i, int k, int m) {
     Turn turns[MOST_TURNS] = {{0}};
-    char ways[2 * MOST_TURNS + 1] = "";
+    int kept = 0, most = 0;
     begin_case("stage %d of k = %d, m = %d microbatches", i, k, m);
     int n = one_forward_one_backward(i, k, m, turns);
     record_int(part_of_order, n, "returned");
     if (n < 0 || n > MOST_TURNS) n = 0;
-    for (int t = 0; t < n; t++) strcat(ways, turns[t].backward ? " B" : " F");
-    record_text(part_of_ways, ways + (n > 0), "forward (F) or backward (B)");
+    for (int t = 0; t < n; t++) {
+        kept += turns[t].backward ? -1 : 1;
+        if (kept > most) most = kept;
+    }
+    record_at_most(part_of_kept, most, "microbatches kept at a time");
     record_way(part_of_order, turns, n, false, "forward, microbatches");
     record_way(part_of_order, turns, n, true, "backward, microbatches");
 }
@@ -56,20 +59,20 @@ static int in_order(int i, int k, int m, Turn turns[]) {
     return t;
 }
 
-// Returns whether all stages come to their end.
-static bool record_play(int part, Order *order, int k, int m) {
-    int at[MOST_STAGES];
+// Returns whether all stages come to their end. part_of_time: 0 to leave the time out.
+static bool record_play(int part, int part_of_time, Order *order, int k, int m) {
+    int at[MOST_STAGES], time = play(order, k, m, at);
     bool all = true;
-    play(order, k, m, at);
+    if (part_of_time) record_int(part_of_time, time, "time, if a forward takes 1 and a backward 2");
     record_ints(part, at, (size_t)k, "turns that stages 0, 1, .. have done when none can go on");
     for (int i = 0; i < k; i++) all = all && at[i] == 2 * m;
     return all;
 }
 
-static void orders_of(int part_of_order, int part_of_play, int part_of_ways, int k, int m) {
-    for (int i = k - 1; i >= 0; i--) stage(part_of_order, part_of_ways, i, k, m);
+static void orders_of(int part_of_order, int part_of_play, int part_of_short, int k, int m) {
+    for (int i = k - 1; i >= 0; i--) stage(part_of_order, part_of_short, i, k, m);
     begin_case("all stages, k = %d, m = %d microbatches", k, m);
-    record_play(part_of_play, playable, k, m);
+    record_play(part_of_play, part_of_short, playable, k, m);
 }
 
 static void orders(void) {
@@ -109,7 +112,7 @@ static void record_gradients(int part, const Spread *s, const Problem *problem) 
 
 static void step(int part, Problem *problem, int k, int m) {
     begin_case("a step of %s, k = %d, m = %d microbatches", problem->network->name, k, m);
-    if (!record_play(part, in_order, k, m)) return;
+    if (!record_play(part, 0, in_order, k, m)) return;
     problem->microbatches = m;
     Spread *s = problem_spread(problem, pipeline_in_order(in_order), k);
     s->strategy->gradients(s, problem->X, problem->y);

@@ -117,11 +117,8 @@ static void prepare(const Flags *flags) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.devices = 4;
     const Exercise exercise = {.about = "Exercise 2: one forward, one backward.",
-                               .flags = "devices",
-                               .defaults = defaults,
+                               .flags = "devices=4",
                                .prepare = prepare,
                                .experiment = experiment,
                                .plot = "exercise_1f1b.gp"};

@@ -23,7 +23,8 @@ int fill_drain(int i, int k, int m, Turn turns[]) {
 typedef struct Game {
     int k, m, n[MOST_STAGES], at[MOST_STAGES];
     Turn turns[MOST_STAGES][MOST_TURNS];
-    bool done[MOST_STAGES][2][MOST_MICROBATCHES]; // [stage][backward][microbatch]
+    int done[MOST_STAGES][2][MOST_MICROBATCHES]; // [stage][backward][microbatch]: when; 0: not yet
+    int now[MOST_STAGES];                        // when the stage has done its last turn
 } Game;
 
 static Game *game_new(Order *order, int k, int m) {
@@ -48,7 +49,10 @@ static bool can_go(const Game *g, int i) {
 
 static void take_turn(Game *g, int i) {
     const Turn *t = next_turn(g, i);
-    g->done[i][t->backward][t->j] = true;
+    int from = t->backward ? i + 1 : i - 1;
+    if (from >= 0 && from < g->k && g->done[from][t->backward][t->j] > g->now[i])
+        g->now[i] = g->done[from][t->backward][t->j];
+    g->done[i][t->backward][t->j] = g->now[i] += t->backward ? 2 : 1;
     g->at[i]++;
 }
 
@@ -60,11 +64,16 @@ static int who_goes(const Game *g) {
     return who;
 }
 
-void play(Order *order, int k, int m, int at[MOST_STAGES]) {
+int play(Order *order, int k, int m, int at[MOST_STAGES]) {
     Game *g = game_new(order, k, m);
-    for (int i; (i = who_goes(g)) >= 0;) take_turn(g, i);
+    int end = 0;
+    for (int i; (i = who_goes(g)) >= 0;) {
+        take_turn(g, i);
+        if (g->now[i] > end) end = g->now[i];
+    }
     memcpy(at, g->at, sizeof g->at);
     free(g);
+    return end;
 }
 
 // ## Memory

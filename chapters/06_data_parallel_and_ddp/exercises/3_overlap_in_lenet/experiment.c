@@ -1,13 +1,12 @@
 // experiment.c: chapter 4's step of LeNet and yours, on machines whose steps wait for different
 // things: how much of the exchange is hidden. All times are modelled.
-#include "common/base/error.h"
 #include "common/program/exercise.h"
-#include "common/program/modelled_run.h"
 #include "common/program/predict.h"
 #include "common/program/say.h"
 #include "common/program/table.h"
 #include "chapters/02_get_params_and_allreduce/allreduce.h"
 #include "chapters/03_split_batch/split_batch.h"
+#include "traced.h"
 #include "your_part.h"
 
 #include <math.h>
@@ -103,46 +102,34 @@ static void model_place(const Place *place, Figures f, FILE *csv) {
 
 // ## The experiment
 
-// Fast links; the same with slow launches; slow links; slower ones; and yours.
+// Fast links; the same with slow launches; slow links; slower ones.
 static void experiment(const Flags *flags, FILE *csv) {
-    Place places[] = {{machine_find("dgx-a100"), false},
-                      {machine_find("dgx-a100"), true},
-                      {machine_find("p100-25gbe"), false},
-                      {machine_find("cluster-10gbe"), false},
-                      {modelled_machine(), false}};
-    static Figures f[5];
-    int n = 4 + (places[4].machine != NULL);
-    for (int m = 0; m < 4; m++)
-        if (places[4].machine == places[m].machine) n = 4; // it is there already
+    enum { NUM_PLACES = 4 };
+    const Place places[NUM_PLACES] = {{machine_find("dgx-a100"), false},
+                                      {machine_find("dgx-a100"), true},
+                                      {machine_find("p100-25gbe"), false},
+                                      {machine_find("cluster-10gbe"), false}};
+    static Figures f[NUM_PLACES];
     (void)flags;
-    say("Question: when does it not help to exchange gradients under backward?");
-    say("LeNet, an allreduce for each parameter: chapter 4's step, after backward, against yours. "
+    print_trace();
+    say("\nQuestion: when does it not help to exchange gradients under backward? LeNet, an "
+        "allreduce for each parameter: chapter 4's step, after backward, against yours. "
         "Times are modelled; \"framework\": launches as slow as a framework's in Python. "
-        "Minibatches "
-        "are for all devices. The CSV also has steps without exchange, and of launches alone.");
+        "Minibatches are for all devices. The CSV also has steps without exchange, and of launches "
+        "alone.");
     Prediction most = predict_first(
         "Chapter 4's step of LeNet exchanges all gradients when backward is over. On 8 devices of "
         "a DGX A100, with the ring, how much of that exchange will be hidden if it goes on under "
         "backward, in percent? (With minibatches of 4096 images, and one host that launches.)");
     fprintf(csv, "machine,allreduce,devices,images,chapter_4_ms,overlapped_ms,no_exchange_ms,"
                  "launches_ms,hidden_percent\n");
-    for (int m = 0; m < n; m++) model_place(&places[m], f[m], csv);
+    for (int m = 0; m < NUM_PLACES; m++) model_place(&places[m], f[m], csv);
     predict_compare(most, hidden(f[0][1][NUM_KS - 1][NUM_BATCHES - 1]), "%");
 }
 
-static void prepare(const Flags *flags) {
-    const Machine *machine = modelled_machine();
-    (void)flags;
-    if (machine && !machine_has_devices(machine, ks[NUM_KS - 1]))
-        die_usage("give another --machine, or --machine none", "the machine %s has no %d devices",
-                  machine->name, ks[NUM_KS - 1]);
-}
-
 int main(int argc, char *argv[]) {
-    const Exercise exercise = {.about = "Exercise 3: LeNet, with the exchange under backward.",
-                               .flags = "",
-                               .defaults = default_flags,
-                               .prepare = prepare,
+    const Exercise exercise = {.about = "Exercise 3: three waits in LeNet's overlap.",
+                               .flags = "-machine",
                                .experiment = experiment,
                                .plot = "exercise_overlap.gp"};
     return exercise_main(argc, argv, &exercise);

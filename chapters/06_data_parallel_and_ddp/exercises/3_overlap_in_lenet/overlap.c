@@ -47,8 +47,7 @@ static void grad_final(Tensor *t, void *context) {
     const Hooked *h = context;
     Overlap *o = h->o;
     (void)t;
-    o->order_i[o->calls] = h->i;
-    o->order_p[o->calls++] = h->p;
+    o->call[h->i][h->p] = ++o->calls;
     label("exchange", h->p);
     gradient_is_final(o, h->i, h->p);
     label("backward", o->calls);
@@ -71,6 +70,7 @@ void overlap_step(Overlap *o, const Tensor *X, const Tensor *y, float lr, Tensor
     for (int i = 0; i < o->k; i++) begin_step(o->devices[i]);
     memset(o->num_final, 0, sizeof o->num_final);
     memset(o->final, 0, sizeof o->final);
+    memset(o->exchanged, 0, sizeof o->exchanged);
     o->calls = 0;
     trace_label("load");
     split_batch(X, y, o->devices, o->k, X_shards, y_shards);

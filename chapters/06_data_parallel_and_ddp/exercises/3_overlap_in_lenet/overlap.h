@@ -1,6 +1,5 @@
 // overlap.h: chapter 4's training step with the exchange under backward: all of it but your part.
-#ifndef OVERLAP_H
-#define OVERLAP_H
+#pragma once
 
 #include "common/tensor/autograd.h"
 #include "chapters/04_lenet_multi_gpu/lenet.h"
@@ -10,12 +9,11 @@ typedef struct Overlap {
     int k;
     Device *devices[MAX_COMPUTING];
     Tensor *params[MAX_COMPUTING][LENET_PARAMS]; // parameter p of device i is params[i][p]
-    // For your part. Before each step num_final is 0.
-    int num_final[LENET_PARAMS];              // on how many devices gradient p is final
-    Event final[MAX_COMPUTING][LENET_PARAMS]; // a point in the queue of device i at which it is
-    // In which order gradients became final, over all devices: number q was that of parameter
-    // order_p[q] on device order_i[q].
-    int calls, order_i[MAX_COMPUTING * LENET_PARAMS], order_p[MAX_COMPUTING * LENET_PARAMS];
+    // For your part. Each step begins with zeros, and with events that are reached.
+    int num_final[LENET_PARAMS];                  // on how many devices gradient p is final
+    Event final[MAX_COMPUTING][LENET_PARAMS];     // a point in the queue of device i at which it is
+    Event exchanged[MAX_COMPUTING];               // a point after the exchanges of device i so far
+    int calls, call[MAX_COMPUTING][LENET_PARAMS]; // so far; which one said that it is, from 1
 } Overlap;
 
 // The same start on each device, made from the seed; for overlap_close().
@@ -26,5 +24,3 @@ void overlap_close(Overlap *o);
 // In a trace (trace.h) what the first enqueues is labelled "exchange P", P being the number of the
 // parameter, what the second does "update", and backward "backward Q" after Q calls of the first.
 void overlap_step(Overlap *o, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]);
-
-#endif

@@ -1,10 +1,7 @@
 // your_part.h: what the files of this exercise know of each other: first your part.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "overlap.h"
 
 void gradient_is_final(Overlap *o, int i, int p);
 void update_all(Overlap *o, float lr, int batch_size);
-
-#endif

@@ -21,19 +21,13 @@ static void outputs_of(const float *params, const float *pixels, float out[CLASS
     }
 }
 
-// Makes of the outputs the gradient of their cross-entropy: softmax, less 1 at the label.
-static void outputs_gradient(float out[CLASSES], int label) {
-    float most = out[0], sum = 0;
-    for (int c = 1; c < CLASSES; c++) most = fmaxf(most, out[c]);
-    for (int c = 0; c < CLASSES; c++) sum += out[c] = expf(out[c] - most);
-    for (int c = 0; c < CLASSES; c++) out[c] /= sum;
-    out[label] -= 1;
-}
-
+// Of the cross-entropy of the outputs: softmax, less 1 at the label.
 static void add_gradient(const float *params, const float *pixels, int label, float *grads) {
-    float out[CLASSES];
+    float out[CLASSES], most = 0, sum = 0;
     outputs_of(params, pixels, out);
-    outputs_gradient(out, label);
+    for (int c = 0; c < CLASSES; c++) most = c == 0 ? out[c] : fmaxf(most, out[c]);
+    for (int c = 0; c < CLASSES; c++) sum += out[c] = expf(out[c] - most);
+    for (int c = 0; c < CLASSES; c++) out[c] = out[c] / sum - (c == label);
     for (int p = 0; p <= PIXELS; p++) {
         float x = p < PIXELS ? pixels[p] : 1;
         if (x == 0) continue;
@@ -41,21 +35,17 @@ static void add_gradient(const float *params, const float *pixels, int label, fl
     }
 }
 
-static bool is_right(const float *params, const float *pixels, int label) {
-    float out[CLASSES];
-    outputs_of(params, pixels, out);
-    for (int c = 0; c < CLASSES; c++)
-        if (c != label && !(out[c] < out[label])) return false;
-    return true;
-}
-
 static double accuracy_of(const float *params, const Dataset *test) {
-    float pixels[PIXELS];
+    float pixels[PIXELS], out[CLASSES];
     int right = 0;
     for (int i = 0; i < test->count; i++) {
+        int best = 0;
         for (int p = 0; p < PIXELS; p++)
             pixels[p] = test->images[(size_t)i * PIXELS + (size_t)p] / 255.0f;
-        right += is_right(params, pixels, test->labels[i]);
+        outputs_of(params, pixels, out);
+        for (int c = 1; c < CLASSES; c++)
+            if (out[c] > out[best]) best = c;
+        right += best == test->labels[i];
     }
     return (double)right / test->count;
 }
@@ -81,11 +71,9 @@ static void apply(Crowd *c, Member *m, long before) {
     const PsLesson *l = c->lesson;
     int pushes = l->W - c->schedule->how.backup;
     float lr = l->lr / (float)(l->batch_size / l->W * pushes);
-    long stale = before - m->based_on;
     for (int i = 0; i < FLOATS; i++) c->params[i] -= lr * m->grads[i];
     m->waits = false;
-    c->sum->stale += (double)stale;
-    if (stale > c->sum->stalest) c->sum->stalest = stale;
+    c->sum->stale += (double)(before - m->based_on);
     c->sum->applied++;
     c->applied++;
 }

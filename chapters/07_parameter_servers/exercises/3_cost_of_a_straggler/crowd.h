@@ -1,8 +1,7 @@
 // crowd.h: a network so small that hundreds of trainings by a schedule take seconds: softmax
 // regression, one layer of 10 outputs. One training says little about which way is better, as
 // accuracies jump; the mean of several says more.
-#ifndef CROWD_H
-#define CROWD_H
+#pragma once
 
 #include "chapters/07_parameter_servers/replay.h"
 
@@ -10,12 +9,9 @@ typedef struct CrowdResult {
     int count;
     PsPoint points[25];
     double applied, dropped, seconds, stale; // stale: staleness of all pushes together
-    long stalest;
 } CrowdResult;
 
 // Carries out a schedule as ps_replay() does, with this network, from parameters that are zero, on
 // the host alone, and adds what came to `sum`. Takes the accuracy lesson->points times, or once
 // more, of at most 24; what has fewer points than others decides how many there are.
 void crowd_replay(const PsLesson *lesson, const Schedule *schedule, CrowdResult *sum);
-
-#endif

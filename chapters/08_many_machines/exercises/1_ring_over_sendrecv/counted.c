@@ -18,12 +18,24 @@ static bool counting;
 static _Atomic bool watching;  // also asked without the mutex
 static const char *call = "";  // that this rank is in; "": in none
 static int to_whom, from_whom; // it waits for; -1: nobody
-static double moved;           // when it last entered or left one
+static double moved, used;     // when it last entered or left one; CPU time until then
 
 static MPI_Comm given;
 static double patience;
 static void (*tell)(const char *where);
 static pthread_t watcher;
+
+// CPU time of this rank. One that waits for a message asks for it again and again.
+static double used_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// (An MPI whose ranks sleep while they wait uses none.)
+static bool has_waited(double used_since, double asleep) {
+    return used_now() - used > used_since || seconds_now() - moved > asleep;
+}
 
 static void enter(const char *its_call, int to, int from) {
     pthread_mutex_lock(&mutex);
@@ -31,6 +43,7 @@ static void enter(const char *its_call, int to, int from) {
     to_whom = to;
     from_whom = from;
     moved = seconds_now();
+    used = used_now();
     pthread_mutex_unlock(&mutex);
 }
 
@@ -67,12 +80,15 @@ static void count(const void *data, int n, MPI_Datatype type, int to, MPI_Comm c
 
 // ## Who does not come
 
+static void nap(void) { nanosleep(&(struct timespec){0, 20000000}, NULL); }
+
 static void *watch(void *unused) {
+    const double ASLEEP = 60;
     char where[128];
     while (watching) {
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
+        nap();
         pthread_mutex_lock(&mutex);
-        if (watching && seconds_now() - moved > patience) {
+        if (watching && has_waited(patience, ASLEEP)) {
             int n = counting
                         ? snprintf(where, sizeof where, "is in %s", *call ? call : "no call of MPI")
                         : snprintf(where, sizeof where, "has returned");
@@ -80,7 +96,10 @@ static void *watch(void *unused) {
                 n += snprintf(where + n, sizeof where - (size_t)n, ", to rank %d", to_whom);
             if (from_whom >= 0)
                 snprintf(where + n, sizeof where - (size_t)n, ", from rank %d", from_whom);
-            end_rank(where);
+            if (tell) tell(where);
+            while (!has_waited(2 * patience, 2 * ASLEEP))
+                nap(); // then the others have told it, too
+            _exit(EXIT_FAILURE);
         }
         pthread_mutex_unlock(&mutex);
     }

@@ -3,8 +3,7 @@
 // Each function of MPI has two names, MPI_Send() and PMPI_Send(): its *profiling interface*. A
 // program may define the first itself, and do its work by the second. counted.c does that with all
 // by which a student may send. So nobody has to believe what a program says that it sends.
-#ifndef COUNTED_H
-#define COUNTED_H
+#pragma once
 
 #include <mpi.h>
 
@@ -18,13 +17,11 @@ typedef struct Counted {
     double cargo; // the sum of all numbers that it sent
 } Counted;
 
-// From now on calls are counted, on this communicator. If nothing moves any more for `patience`
-// seconds, or MPI finds an error, `tell` is called with where this rank is, "is in MPI_Send(), to
-// rank 1", and the rank ends.
+// From now on calls are counted, on this communicator. If a rank has used `patience` seconds of CPU
+// time and enters or leaves no call (however busy the machine is), or MPI finds an error, `tell` is
+// called with where this rank is, "is in MPI_Send(), to rank 1", and the rank ends.
 void counted_begin(MPI_Comm comm, double patience, void (*tell)(const char *where));
 // What was counted. Then another rank may still be in it: so all ranks call counted_end(), which
 // stops the watch, after they have met.
 Counted counted_so_far(void);
 void counted_end(void);
-
-#endif

@@ -139,11 +139,9 @@ static void experiment(const Flags *flags, FILE *csv) {
 int main(int argc, char *argv[]) {
     const char *name = case_of(argc, argv);
     if (name) return strcmp(name, "times") == 0 ? time_in_rank() : sum_in_rank(name);
-    Exercise exercise = {"Exercise 1: a ring over MPI_Sendrecv.",
-                         "-machine",
-                         default_flags,
-                         NULL,
-                         experiment,
-                         "exercise_ring_of_ranks.gp"};
+    Exercise exercise = {.about = "Exercise 1: a ring over MPI_Sendrecv.",
+                         .flags = "-machine",
+                         .experiment = experiment,
+                         .plot = "exercise_ring_of_ranks.gp"};
     return exercise_main(argc, argv, &exercise);
 }

@@ -1,6 +1,5 @@
 // your_part.h: what the files of this exercise know of each other: first your part.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "common/base/error.h"
 #include "common/base/range.h"
@@ -13,5 +12,3 @@
 void ring_all_reduce(float *data, size_t n, MPI_Comm comm);
 
 int sum_in_rank(const char *first); // cases.c: what one of its ranks does
-
-#endif

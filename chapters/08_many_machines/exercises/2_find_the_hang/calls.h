@@ -1,6 +1,5 @@
 // calls.h: which collectives ranks have begun, as they said it themselves (program.c).
-#ifndef CALLS_H
-#define CALLS_H
+#pragma once
 
 #include "your_part.h"
 
@@ -26,5 +25,3 @@ const Call *last_call(const Calls *calls, int function, int rank);
 Where where_at_last(const Calls *calls, int function, int rank);
 // "rank 0 is in all_reduce (the loss), rank 1 is ..", of k ranks. free() it.
 char *where_text(const Calls *calls, int function, int k);
-
-#endif

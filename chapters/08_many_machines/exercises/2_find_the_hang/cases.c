@@ -129,7 +129,7 @@ int run_in_rank(const char *name) {
     dist_before_flags();
     devices_init(BACKEND_CPU, 1);
     double timeout = *rest == '-' ? (double)number : 3;
-    dist_init_process_group((DistOptions){.timeout = timeout, .threads = 1});
+    dist_init_process_group((DistOptions){.timeout = timeout * patience_of_ranks(), .threads = 1});
     for (int f = first; f < end; f++)
         section ? run_section(f) : yours ? (void)run(f, &as_ever, false) : run_as_found(f);
     dist_destroy_process_group();
@@ -149,7 +149,7 @@ static void lost(int f, const char *said) {
 }
 
 static void your_functions(void) {
-    for (ranks = 2; ranks <= 3; ranks++) run_sections(ranks, 0, NUM_FUNCTIONS, lost);
+    for (ranks = 2; ranks <= 3; ranks++) run_sections(ranks, 0, NUM_FUNCTIONS, 20, lost);
 }
 
 // Runs a function as it was found until nothing has moved for so many seconds, and looks what its
@@ -196,4 +196,4 @@ static void your_answers(void) {
     }
 }
 
-const Group groups[] = {{"answers", your_answers, 40}, {"functions", your_functions, 80}, {0}};
+const Group groups[] = {{"answers", your_answers, 300}, {"functions", your_functions, 300}, {0}};

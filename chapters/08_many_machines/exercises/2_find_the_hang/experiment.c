@@ -115,7 +115,6 @@ int main(int argc, char *argv[]) {
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 2: find the hang.",
                                      .flags = "-machine",
-                                     .defaults = default_flags,
                                      .experiment = experiment,
                                      .plot = "exercise_hangs.gp"});
 }

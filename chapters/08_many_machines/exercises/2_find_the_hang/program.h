@@ -1,7 +1,6 @@
 // program.h: a small training by several ranks, in which four functions have a mistake each.
 // program.c has them as they were found.
-#ifndef PROGRAM_H
-#define PROGRAM_H
+#pragma once
 
 #include "chapters/08_many_machines/ranks.h"
 
@@ -56,5 +55,3 @@ void train_epoch_as_found(Training *t, int batch);
 // This rank begins with such a function; and what the caller of all of them does next: a barrier.
 void before_function(int f);
 void after_function(void);
-
-#endif

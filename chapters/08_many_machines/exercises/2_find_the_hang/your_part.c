@@ -1,30 +1,30 @@
 // # Exercise 2: find the hang
 //
-// Chapter 8: "all ranks must call the same collectives in the same order". Four functions, in
-// program.c, do not see to that.
+// Chapter 8: "all ranks must call the same collectives in the same order". Four functions in
+// program.c do not ensure this.
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** A hang has no line number. Who waits for whom, and where, is found out with a deadline
-// (`--timeout`) and a message. And some mistakes do not hang: those give wrong numbers.
+// **Aim.** A hang has no line number. A deadline (`--timeout`) and a message show which rank waits
+// for which, and where. Some mistakes do not hang, but give wrong numbers.
 //
 // **Your task.** (a) Run each function as it was found, with 3 ranks, and read what the watch says.
 // Write into `found` what each rank is in when nothing moves any more: ALL_REDUCE, BROADCAST or
-// BARRIER; a rank that is through with the function is in the barrier after it. NOWHERE: nobody
-// waits in vain. (b) Mend each function. What it has to do stands above it in program.c.
+// BARRIER. A rank that has finished the function is in the barrier after it. NOWHERE means that no
+// rank waits forever. (b) Fix each function. The comment above it in program.c states its task.
 //
-// **How it is checked.** The check runs the functions as they were found, and sets your answers
-// next to what the ranks were in. Then your functions run with 2 and with 3 ranks: all must come
-// through, with the right results on every rank. If they do not, it says which rank was in what.
+// **How it is checked.** The check runs the functions as they were found, and compares your answers
+// with what the ranks were in. Then your functions run with 2 and with 3 ranks. All must finish
+// with the right results on every rank. If they do not, the check says what each rank was in.
 //
-// **How to run.** (The first line for the others, too: train_until, exchange, train_epoch.)
+// **How to run.** (Use the first line also for train_until, exchange and train_epoch.)
 //
 //     sh .make/ranks.sh 3 build/08_many_machines_exercise_2 --case report      as it was found
 //     make exercise-08-2 ARGS=--check     the check alone: half a minute at most
 //     make exercise-08-2                  the check, then a picture of who is where
 //
-// **What to hand in.** This file, and your answer: which of the four would you have noticed without
-// a deadline? Which one would give right results with some numbers of ranks, or of rows?
+// **What to hand in.** This file, and your answer. Which of the four would you have noticed without
+// a deadline? Which one would give right results with some numbers of ranks or rows?
 #include "your_part.h"
 
 // (a) What ranks 0, 1 and 2 are in.
@@ -32,7 +32,7 @@ const Where found[NUM_FUNCTIONS][RANKS_WATCHED] = {
     {UNKNOWN}, // YOUR CODE HERE: instead, for each function, [REPORT] = {.., .., ..},
 };
 
-// (b) The functions, mended. Collectives, rows and buckets: see program.h.
+// (b) The functions, fixed. Collectives, rows and buckets: see program.h.
 void report(Training *t) {
     // YOUR CODE HERE
     report_as_found(t);

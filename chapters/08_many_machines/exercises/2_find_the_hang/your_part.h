@@ -1,6 +1,5 @@
 // your_part.h: what the files of this exercise know of each other: first your part.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "program.h"
 
@@ -19,5 +18,3 @@ void train_epoch(Training *t, int batch);
 // One of the ranks (cases.c). "report": that function as it was found; "1-report": the same, and
 // the watch speaks after 1 second; "yours": all of yours; "2": the cases of yours from number 2 on.
 int run_in_rank(const char *name);
-
-#endif

@@ -1,50 +1,56 @@
 // exchange_times.c: see exchange_times.h.
 #include "exchange_times.h"
 
-#include "common/base/platform.h"
 #include "common/base/error.h"
-#include "chapters/08_many_machines/ranks.h"
+#include "common/base/platform.h"
+#include "common/base/statistics.h"
+#include "common/program/say.h"
+#include "common/program/table.h"
 #include "common/tensor/autograd.h"
 #include "common/tensor/functional.h"
-#include "chapters/05_resnet18_concise/data_parallel.h"
-#include "chapters/08_many_machines/exercises/start_ranks.h"
 #include "chapters/08_many_machines/fusion.h"
+#include "chapters/08_many_machines/ranks.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 const size_t thresholds[NUM_THRESHOLDS] = {0,       4 << 10, 16 << 10, 64 << 10, 256 << 10,
                                            1 << 20, 4 << 20, 16 << 20, 64 << 20, 128 << 20};
 
-int gradient_bytes(const NetworkKind *kind, size_t bytes[MOST_GRADIENTS]) {
-    Module *net = kind->make(10);
-    initialize(net, 1);
+int fuse(const Module *net, size_t threshold, Message messages[]) {
     Parameters all = parameters_of(net);
     int n = 0;
-    for (int p = 0; p < all.n; p++)
-        if (all.list[p]->trained) bytes[n++] = numel(all.list[p]->start) * sizeof(float);
-    CHECK(n <= MOST_GRADIENTS, "room for all gradients");
-    module_free(net);
+    CHECK(all.n <= MOST_MESSAGES, "room for all gradients");
+    for (int p = all.n - 1; p >= 0; p--) {
+        size_t bytes = numel(all.list[p]->start) * sizeof(float);
+        if (!all.list[p]->trained) continue;
+        if (n == 0 || messages[n - 1].bytes + bytes > threshold) messages[n++] = (Message){0};
+        messages[n - 1].gradients++;
+        messages[n - 1].bytes += bytes;
+    }
     return n;
 }
 
-// ## In a rank
-//
-// All of it is measured in turns, round by round: what else this machine does meanwhile then hits
-// all of it. The first round warms up, and is not kept.
-
-enum { ROUNDS = 5, IN_A_ROW = 16, FEW_BYTES = 1 << 20, ROWS = 2 };
-
-static bool warming_up;
-
-static void keep_time(Timings *t, size_t bytes, double seconds) {
-    if (warming_up) return;
-    t->bytes = (double)bytes;
-    t->seconds[t->n++] = seconds;
+double copy_seconds(const Message messages[], int n, Line copy) {
+    double seconds = 0;
+    for (int m = 0; m < n; m++)
+        if (messages[m].gradients > 1)
+            seconds += 2 * (messages[m].gradients * copy.latency +
+                            copy.per_byte * (double)messages[m].bytes);
+    return seconds;
 }
+
+// ## In a rank
+
+enum { ROUNDS = 5, IN_A_ROW = 16, FEW_BYTES = 1 << 20, NUM_SIZES = 13 };
+
+// Seconds in each round. All of it is measured in turns: what else this machine does meanwhile then
+// hits all of it.
+typedef struct Times {
+    int num_sizes;
+    double bytes[NUM_SIZES], sums[NUM_SIZES][ROUNDS], copies[NUM_SIZES][ROUNDS];
+    double talk[ROUNDS];                  // ranks tell each other what is ready
+    double fused[NUM_THRESHOLDS][ROUNDS]; // all gradients, by fusion.c
+} Times;
 
 static double begin_together(void) {
     synchronize_all();
@@ -57,53 +63,45 @@ static double seconds_since(double begin) {
     return seconds_now() - begin;
 }
 
-// Small parts come in a row, as the messages of an exchange do, and from all over the gradients:
-// what is in a cache already is there many times as fast.
-static int parts_of(const Tensor *all, size_t bytes, size_t at[IN_A_ROW]) {
-    int n = bytes < FEW_BYTES ? IN_A_ROW : 2;
-    size_t parts = tensor_bytes(all) / bytes;
-    for (int i = 0; i < n; i++) at[i] = (size_t)i * parts / (size_t)n * (bytes / sizeof(float));
-    return n;
-}
-
-static void time_sums(Timings *t, Tensor *grads, size_t bytes) {
-    size_t at[IN_A_ROW];
+// To sum so many bytes over all ranks, or to copy them to the buffer if there is one. Small parts
+// come in a row, as the messages of an exchange do, and from all over the gradients: what is in a
+// cache already is there many times as fast.
+static double time_parts(const Tensor *grads, const Tensor *buffer, size_t bytes) {
     Tensor *parts[IN_A_ROW];
-    int count = (int)(bytes / sizeof(float)), n = parts_of(grads, bytes, at);
-    for (int i = 0; i < n; i++) parts[i] = tensor_slice(grads, at[i], 1, &count);
+    int floats = (int)(bytes / sizeof(float)), n = bytes < FEW_BYTES ? IN_A_ROW : 2;
+    size_t all = tensor_bytes(grads) / bytes;
+    for (int i = 0; i < n; i++)
+        parts[i] = tensor_slice(grads, (size_t)i * all / (size_t)n * (size_t)floats, 1, &floats);
     double begin = begin_together();
     communicate_begin();
-    for (int i = 0; i < n; i++) dist_all_reduce(NULL, parts[i]);
-    communicate_end();
-    keep_time(t, bytes, seconds_since(begin) / n);
-    for (int i = 0; i < n; i++) tensor_free(parts[i]);
-}
-
-static void time_copies(Timings *t, const Tensor *grads, const Tensor *buffer, size_t bytes) {
-    size_t at[IN_A_ROW];
-    int n = parts_of(grads, bytes, at);
-    double begin = begin_together();
     for (int i = 0; i < n; i++)
-        device_copy(grads->device, buffer->data + at[i], grads->device, grads->data + at[i], bytes);
-    keep_time(t, bytes, seconds_since(begin) / n);
+        if (buffer)
+            device_copy(grads->device, buffer->data + (parts[i]->data - grads->data), grads->device,
+                        parts[i]->data, bytes);
+        else
+            dist_all_reduce(NULL, parts[i]);
+    communicate_end();
+    double seconds = seconds_since(begin) / n;
+    for (int i = 0; i < n; i++) tensor_free(parts[i]);
+    return seconds;
 }
 
-static void time_talk(Timings *t, int gradients) {
-    double votes[MOST_GRADIENTS] = {0}, begin = begin_together();
+static double time_talk(int gradients) {
+    double votes[MOST_MESSAGES] = {0}, begin = begin_together();
     for (int i = 0; i < IN_A_ROW; i++) dist_sum(NULL, votes, gradients);
-    keep_time(t, 0, seconds_since(begin) / IN_A_ROW);
+    return seconds_since(begin) / IN_A_ROW;
 }
 
-// Gradients are computed first, and all of them are ready when the clock starts. The first time the
-// buffer is made, so it is the second that counts. Returns the number of messages.
-static long time_fused(Timings *t, Module *net, size_t threshold) {
+// Gradients (of one image: their values do not matter) are computed first, and all of them are
+// ready when the clock starts. The first time the buffer is made, so it is the second that counts.
+static double time_fused(Module *net, size_t threshold) {
     Device *device = dist_device();
     Fusion *fusion = fusion_new(net, (FusionOptions){.threshold = threshold});
     double seconds = 0;
     for (int turn = 0; turn < 2; turn++) {
         begin_step(device);
-        Tensor *X = arena_tensor(device, 4, (int[]){ROWS, 1, 28, 28}, false), *y_hat;
-        Tensor *y = arena_tensor(device, 1, (int[]){ROWS}, false);
+        Tensor *X = arena_tensor(device, 4, (int[]){1, 1, 28, 28}, false), *y_hat;
+        Tensor *y = arena_tensor(device, 1, (int[]){1}, false);
         tensor_fill(X, 0.5f);
         tensor_fill(y, 1);
         forward_all(net, &X, 1, &y_hat);
@@ -115,74 +113,90 @@ static long time_fused(Timings *t, Module *net, size_t threshold) {
         seconds = seconds_since(begin);
         sgd_step(net, device, 0, 1); // clears the gradients
     }
-    keep_time(t, threshold, seconds);
-    long messages = fusion_counts(fusion).exchanges / 2;
     fusion_free(fusion);
-    return messages;
+    return seconds;
 }
 
-// Vectors of 4, 16, 64, .. bytes, and all that there are.
-static void measure_network(MeasuredNetwork *m, const NetworkKind *kind, Module *net) {
-    size_t gradients[MOST_GRADIENTS], size = 0;
+// Parts of 4, 16, 64, .. bytes, and all that there are.
+static void measure_round(Times *t, int round, Module *net, Tensor *buffer) {
+    Message messages[MOST_MESSAGES];
     Tensor *grads = flat_parameters(net, dist_device()).grad;
-    Tensor *buffer = tensor_new(dist_device(), (int)numel(grads));
-    tensor_fill(buffer, 0); // else its memory would be found in the first copies
-    for (int s = 0; s < NUM_SIZES && size < tensor_bytes(grads); s++) {
-        size = (size_t)4 << 2 * s;
-        if (size > tensor_bytes(grads)) size = tensor_bytes(grads);
-        time_sums(&m->sums[s], grads, size);
-        time_copies(&m->copies[s], grads, buffer, size);
-        m->num_sizes = s + 1;
+    size_t bytes = 4;
+    for (t->num_sizes = 0; t->num_sizes < NUM_SIZES; bytes *= 4) {
+        int s = t->num_sizes++;
+        if (bytes > tensor_bytes(grads)) bytes = tensor_bytes(grads);
+        t->bytes[s] = (double)bytes;
+        t->sums[s][round] = time_parts(grads, NULL, bytes);
+        t->copies[s][round] = time_parts(grads, buffer, bytes);
+        if (bytes == tensor_bytes(grads)) break;
     }
-    time_talk(&m->talk, gradient_bytes(kind, gradients));
-    for (int t = 0; t < NUM_THRESHOLDS; t++)
-        m->messages[t] = time_fused(&m->fused[t], net, thresholds[t]);
+    t->talk[round] = time_talk(fuse(net, 0, messages));
+    for (int i = 0; i < NUM_THRESHOLDS; i++) t->fused[i][round] = time_fused(net, thresholds[i]);
+}
+
+// The line with the least sum of squared *relative* errors, (1 - line/t)^2, where t is the median
+// of the rounds. Both derivatives of that sum are 0: two equations, each size weighted by 1/t^2.
+static Line fit_line(const Times *times, const double seconds[][ROUNDS]) {
+    double w = 0, wx = 0, wt = 0, wxx = 0, wxt = 0;
+    for (int s = 0; s < times->num_sizes; s++) {
+        double t = median(seconds[s], ROUNDS), x = times->bytes[s], weight = 1 / (t * t);
+        w += weight;
+        wx += weight * x;
+        wt += weight * t;
+        wxx += weight * x * x;
+        wxt += weight * x * t;
+    }
+    double per_byte = (w * wxt - wx * wt) / (w * wxx - wx * wx);
+    return (Line){.latency = (wt - per_byte * wx) / w, .per_byte = per_byte};
+}
+
+static void print_thresholds(const Module *net, const char *title, const Times *times) {
+    Line sum = fit_line(times, times->sums), copy = fit_line(times, times->copies);
+    double talk = median(times->talk, ROUNDS), all = times->bytes[times->num_sizes - 1];
+    say("\n  %s: by its line a message takes %.3g us and %.3g ns for each byte, a copy %.3g us "
+        "and %.3g ns; talking %.0f us\n  measured: the median, and the middle half",
+        title, 1e6 * sum.latency, 1e9 * sum.per_byte, 1e6 * copy.latency, 1e9 * copy.per_byte,
+        1e6 * talk);
+    Table t =
+        TABLE(NULL, {"threshold", .bytes = true}, WHOLE("messages"),
+              DIGITS("predicted", 3, .unit = "ms"), DIGITS("measured", 3, .unit = "ms"),
+              DIGITS("from", 3, .unit = "ms"), DIGITS("to", 3, .unit = "ms"), FIXED("ratio", 2));
+    for (int i = 0; i < NUM_THRESHOLDS; i++) {
+        Message messages[MOST_MESSAGES];
+        int n = fuse(net, thresholds[i], messages);
+        Quartiles q = quartiles(times->fused[i], ROUNDS);
+        double said = talk + n * sum.latency + all * sum.per_byte + copy_seconds(messages, n, copy);
+        table_numbers(&t, (double)thresholds[i], n, said, q.median, q.low, q.high, said / q.median);
+        printf("measured,%d,%s,%zu,%d,%.6g,%.6g,%.6g,%.6g\n", dist_get_world_size(), title,
+               thresholds[i], n, 1e3 * said, 1e3 * q.median, 1e3 * q.low, 1e3 * q.high);
+    }
+}
+
+static void measure_network(const NetworkKind *kind) {
+    static Times times;
+    Module *net = kind->make(10);
+    initialize(net, 1);
+    place_on(net, dist_device());
+    set_training(net, true);
+    Tensor *buffer =
+        tensor_new(dist_device(), (int)numel(flat_parameters(net, dist_device()).grad));
+    // The first round warms up: the last one is written over it.
+    for (int round = 0; round <= ROUNDS; round++)
+        measure_round(&times, round % ROUNDS, net, buffer);
+    print_thresholds(net, kind->title, &times);
     tensor_free(buffer);
+    synchronize_all();
+    module_free(net);
 }
 
-static void write_times(const char *path, const Measured *m) {
-    FILE *file = fopen(path, "wb");
-    CHECK(file && fwrite(m, sizeof *m, 1, file) == 1 && fclose(file) == 0, "the times are kept");
-}
-
-int measure_as_rank(const char *path) {
-    static Measured m;
-    Module *nets[NUM_NETWORKS];
+int measure_as_rank(void) {
     set_program_name("measure");
     devices_init(BACKEND_CPU, 0);
     dist_before_flags();
     dist_init_process_group((DistOptions){.threads = 1, .timeout = 20});
     dist_choose_all_reduce("ring");
-    for (int i = 0; i < NUM_NETWORKS; i++) {
-        nets[i] = networks[i].make(10);
-        initialize(nets[i], 1);
-        place_on(nets[i], dist_device());
-        set_training(nets[i], true);
-    }
-    for (int round = 0; round <= ROUNDS; round++) {
-        warming_up = round == 0;
-        for (int i = 0; i < NUM_NETWORKS; i++) measure_network(&m.of[i], &networks[i], nets[i]);
-    }
-    if (dist_get_rank() == 0) write_times(path, &m);
+    for (int i = 0; i < NUM_NETWORKS; i++) measure_network(&networks[i]);
     dist_destroy_process_group();
-    for (int i = 0; i < NUM_NETWORKS; i++) module_free(nets[i]);
     devices_close();
     return EXIT_SUCCESS;
-}
-
-// ## What was measured
-
-const char *measure_exchanges(int ranks, Measured *m) {
-    static char said[SAID_BYTES];
-    char path[] = P_tmpdir "/exchange_times_XXXXXX";
-    if (!dist_is_mpi_available() || system("command -v mpirun >/dev/null 2>&1") != 0)
-        return "there is no MPI to start ranks with: make setup installs it";
-    int file = mkstemp(path);
-    if (file < 0) return xprintf("no file can be made in " P_tmpdir ": %s", strerror(errno));
-    bool ended = run_as_ranks(ranks, path, said, sizeof said, 300) == 0;
-    bool whole = ended && read(file, m, sizeof *m) == (ssize_t)sizeof *m;
-    if (!ended) fprintf(stderr, "%s", said);
-    close(file);
-    unlink(path);
-    return whole ? NULL : "the ranks did not come to an end";
 }

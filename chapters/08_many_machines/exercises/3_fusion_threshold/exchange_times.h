@@ -1,46 +1,31 @@
-// exchange_times.h: what is measured on ranks of this machine: sums of vectors of many sizes,
-// copies into a buffer and back, and the exchange of a whole network's gradients by the chapter's
-// fusion.c.
-#ifndef EXCHANGE_TIMES_H
-#define EXCHANGE_TIMES_H
+// exchange_times.h: the messages of an exchange, what ranks of this machine need for them, and what
+// lines through the times of single messages say that they need.
+#pragma once
 
 #include "chapters/06_data_parallel_and_ddp/networks.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
-enum { MOST_GRADIENTS = 160, MOST_ROUNDS = 16, NUM_SIZES = 13, NUM_THRESHOLDS = 10 };
-
-// The same thing, timed again and again.
-typedef struct Timings {
-    double bytes;
-    int n;
-    double seconds[MOST_ROUNDS]; // of n rounds
-} Timings;
+enum { MOST_MESSAGES = 160, NUM_THRESHOLDS = 10 };
 
 // Of the fusion buffer: from 0 (each gradient goes alone) to Horovod's 128 MiB.
 extern const size_t thresholds[NUM_THRESHOLDS];
 
-typedef struct MeasuredNetwork {
-    int num_sizes;
-    Timings sums[NUM_SIZES], copies[NUM_SIZES]; // of a part of its gradients
-    Timings talk;                               // ranks tell each other what is ready
-    Timings fused[NUM_THRESHOLDS];              // all of its gradients, by fusion.c,
-    long messages[NUM_THRESHOLDS];              // in so many messages
-} MeasuredNetwork;
+typedef struct Message {
+    int gradients;
+    size_t bytes;
+} Message;
 
-typedef struct Measured {
-    MeasuredNetwork of[NUM_NETWORKS];
-} Measured;
+// What fusion.c sends if all gradients are ready. They go in from the last to the first, and one
+// that has no room in a message of `threshold` bytes begins the next. Returns how many messages.
+int fuse(const Module *net, size_t threshold, Message messages[]);
 
-// A quarter of a minute. Returns NULL, or why nothing could be measured.
-const char *measure_exchanges(int ranks, Measured *m);
+// Something that takes latency + per_byte * bytes.
+typedef struct Line {
+    double latency, per_byte; // seconds
+} Line;
 
-// For main(): what each of these ranks does; rank 0 leaves the times in a file. Returns its exit
-// status.
-int measure_as_rank(const char *path);
+// Seconds for all copies: a gradient that travels with others goes into the buffer, and back.
+double copy_seconds(const Message messages[], int n, Line copy);
 
-// The gradients of a network, in the order of its layers. Returns how many.
-int gradient_bytes(const NetworkKind *kind, size_t bytes[MOST_GRADIENTS]);
-
-#endif
+// What each rank does for main(), in a quarter of a minute. Rank 0 prints what came out, and rows
+// of the CSV among it. Returns the exit status.
+int measure_as_rank(void);

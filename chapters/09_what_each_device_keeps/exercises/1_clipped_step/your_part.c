@@ -21,11 +21,11 @@
 //
 //     make exercise-09-1 ARGS=--check          the check alone: seconds
 //     make exercise-09-1                       the check, then the experiment: seconds
-//     make exercise-09-1 ARGS='--devices 8'    with 8 devices instead of 4
 //
 // **What to hand in.** This file, and your answers. If each device clipped its part of the gradient
-// by the norm of that part, how would the step differ, in length and in direction? (The experiment
-// shows the norms.) What does the exchange for the norm cost, in bytes and in time?
+// by the norm of that part, how would the step differ, in length and in direction, and how would
+// training change? (The experiment does this on 1, 4 and 8 devices.) What does the exchange for the
+// norm cost, in bytes and in time?
 #include "your_part.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@
 //   `s->grads[p][i]`. `tensor_fill()` writes zeros.
 //
 // Call chapter 2's `reduce_scatter()` and `all_gather()` once for each parameter. own and own_grads
-// are slices of params and grads here, and `s->received[p]` is the room for what arrives.
+// are slices of params and grads here, and `s->received[p]` is memory for what arrives.
 // `add_squares()` adds to a number on a device, such as `s->squares[i]`. For the norm, one
 // `allreduce()` of one number per device is enough. `item()` reads this number.
 void clipped_step(Sharded *s, float lr, float max_norm, int batch_size) {

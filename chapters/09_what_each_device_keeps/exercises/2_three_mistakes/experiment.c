@@ -110,12 +110,9 @@ static void experiment(const Flags *flags, FILE *csv) {
 }
 
 int main(int argc, char *argv[]) {
-    Flags defaults = default_flags;
-    defaults.lr = 0.1f;
     return exercise_main(argc, argv,
                          &(Exercise){.about = "Exercise 2: three mistakes in an FSDP.",
-                                     .flags = "seed lr -machine",
-                                     .defaults = defaults,
+                                     .flags = "seed lr=0.1 -machine",
                                      .experiment = experiment,
                                      .plot = "exercise_three_mistakes.gp"});
 }

@@ -1,6 +1,5 @@
 // your_part.h: what the files of this exercise know of each other: first your part.
-#ifndef YOUR_PART_H
-#define YOUR_PART_H
+#pragma once
 
 #include "chapters/09_what_each_device_keeps/exercises/sharded.h"
 
@@ -15,5 +14,3 @@ void reduce_gradients(Sharded *s);
 void update(Sharded *s, float lr, int batch_size);
 float train_step(Sharded *s, const Tensor *X, const Tensor *y, float lr);
 void load(Sharded *s, const Saved *saved);
-
-#endif
