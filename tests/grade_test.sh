@@ -175,9 +175,9 @@ END
 mkdir "$work/own" && echo "04-3 3_efficient_allreduce $folder" >"$work/wanted"
 BUILD=$build PREPARED=$build/lab/exercises WANTED=$work/wanted BOOK=$work/book sh -c '. tests/grader/sandbox.sh && make_book'
 verdict $? "what is needed of the project is there for everybody"
-contained() { # WORDS NAME COMMAND: it prints these, a pattern for all of it
+contained() { # WORDS NAME COMMAND: it prints these, a pattern for all of it. (2 GB of memory are slow to have on a busy machine.)
     # shellcheck disable=SC2016
-    TRUST=contained BOOK=$work/book timeout 60 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 8 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$errors"
+    TRUST=contained BOOK=$work/book timeout 100 sh -c '. tests/grader/sandbox.sh && COUNTER=$(memory_counter) && in_sandbox 80 "$1" "$2" "$3"' sh "$work/own" "$out" "$3" 2>"$errors"
     head -c 2000 "$out" | tr '\n' ' ' | grep -qxE "$1 *"
     verdict $? "in the sandbox $2"
 }
