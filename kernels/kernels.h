@@ -48,6 +48,14 @@
     KERNEL(batch_norm_forward)                                                                     \
     KERNEL(batch_norm_backward_sums)                                                               \
     KERNEL(batch_norm_backward_input)                                                              \
+    KERNEL(layer_norm_forward)                                                                     \
+    KERNEL(layer_norm_backward_input)                                                              \
+    KERNEL(layer_norm_backward_params)                                                             \
+    KERNEL(gelu_forward)                                                                           \
+    KERNEL(gelu_backward)                                                                          \
+    KERNEL(patches)                                                                                \
+    KERNEL(attention_forward)                                                                      \
+    KERNEL(attention_backward)                                                                     \
     KERNEL(cross_entropy_forward)                                                                  \
     KERNEL(cross_entropy_backward)                                                                 \
     KERNEL(count_correct)                                                                          \
@@ -137,24 +145,31 @@ struct relu_backward_args {
 
 // C (M,N) = beta C + op(A) op(B); op(A) is (M,K), op(B) is (K,N). With trans_A, A is stored as
 // (K,M); with trans_B, B is stored as (N,K).
+//
+// `groups` says in which order a CPU adds: each sum of K products is cut into so many equal parts,
+// which are added halves to halves, ((0+1)+(2+3)) + ((4+5)+(6+7)). So devices that have some of the
+// parts each, and add their results in the same way, get the bits that one device gets. `groups` is
+// a power of two that divides K; parts have at most 256 numbers. 0, or trans_A: in whatever order
+// is fastest. (A GPU may add in any order.)
 struct gemm_args {
     const float *A, *B;
     float *C, beta;
-    int M, N, K, trans_A, trans_B;
+    int M, N, K, trans_A, trans_B, groups;
 };
 
-// Y (rows,cols) = X + b, the same b (cols) for each row
+// Y (rows,cols) = X + b, where b has `parts` rows (0: one): row i gets row i % parts of b. With one
+// row, b is a bias; for sequences of `parts` tokens, it is a position embedding.
 struct add_bias_forward_args {
     const float *X, *b;
     float *Y;
-    int rows, cols;
+    int rows, cols, parts;
 };
 
-// db (cols) = beta db + the sum of the rows of dY (rows,cols)
+// db (parts,cols) = beta db + the sum of the rows of dY (rows,cols) that got each row of b
 struct add_bias_backward_args {
     const float *dY;
     float *db, beta;
-    int rows, cols;
+    int rows, cols, parts;
 };
 
 // ---- convolution and pooling -----------------------------------------------------------------
@@ -272,6 +287,85 @@ struct batch_norm_backward_input_args {
     const float *dY, *X, *mean, *var, *weight, *sums, *count;
     float *dX, eps, beta;
     int N, C, S;
+};
+
+// ---- transformers ------------------------------------------------------------------------------
+//
+// Vaswani et al., "Attention is all you need", 2017; Dosovitskiy et al., "An image is worth 16x16
+// words", ICLR 2021. N sequences of T tokens are a matrix with N T rows, the tokens of the first
+// sequence first.
+
+// Ba, Kiros & Hinton, "Layer normalization", 2016. Each row of X (rows,cols) gets mean 0 and
+// variance 1, then a weight and a bias (cols) that are learnt: Y = weight xhat + bias with xhat =
+// (X - mean) / sqrt(var + eps). stats (rows,2): the mean of each row, and 1 / sqrt(var + eps).
+struct layer_norm_forward_args {
+    const float *X, *weight, *bias;
+    float *Y, *stats, eps;
+    int rows, cols;
+};
+
+// With g = weight dY: dX = beta dX + (g - mean of g - xhat (mean of g xhat)) / sqrt(var + eps)
+struct layer_norm_backward_input_args {
+    const float *dY, *X, *stats, *weight;
+    float *dX, beta;
+    int rows, cols;
+};
+
+// dweight (cols) = beta dweight + the sum over rows of dY xhat, dbias = beta dbias + that of dY
+struct layer_norm_backward_params_args {
+    const float *dY, *X, *stats;
+    float *dweight, *dbias, beta;
+    int rows, cols;
+};
+
+// Hendrycks & Gimpel, "Gaussian error linear units", 2016. Y = X P(X), where P(x) = (1 + erf(x /
+// sqrt(2))) / 2 is the probability that a normally distributed number is below x. A NaN stays NaN.
+struct gelu_forward_args {
+    const float *X;
+    float *Y;
+    size_t n;
+};
+
+// dX = beta dX + dY (P(X) + X p(X)), where p(x) = exp(-x^2 / 2) / sqrt(2 pi) is P's derivative.
+// dX may be dY.
+struct gelu_backward_args {
+    const float *X, *dY;
+    float *dX, beta;
+    size_t n;
+};
+
+// Cuts images into tokens: X (N,C,H,W) -> Y (N T, C side side), the T = (H / side) (W / side)
+// squares of each image from left to right and from top to bottom, a row of Y for each. side
+// divides H and W.
+struct patches_args {
+    const float *X;
+    float *Y;
+    int N, C, H, W, side;
+};
+
+// QKV is (N T, heads 3 width): for each token and head the query q, the key k and the value v,
+// `width` numbers each, side by side. For each sequence and head,
+//
+//     probs[i][j] = softmax over j of (q[i] . k[j] / sqrt(width))
+//     Y[i] = sum over j of probs[i][j] v[j]
+//
+// with probs (N,heads,T,T), which backward needs, and Y (N T, heads width). Each head is computed
+// alone, in an order that does not depend on the number of heads.
+struct attention_shape {
+    int N, T, heads, width;
+};
+
+struct attention_forward_args {
+    const float *QKV;
+    float *Y, *probs;
+    struct attention_shape s;
+};
+
+// dQKV = beta dQKV + the gradient that reaches the queries, keys and values
+struct attention_backward_args {
+    const float *dY, *QKV, *probs;
+    float *dQKV, beta;
+    struct attention_shape s;
 };
 
 // ---- loss, accuracy, update ------------------------------------------------------------------
