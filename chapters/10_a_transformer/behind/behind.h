@@ -1,0 +1,58 @@
+// behind.h: the runs that the chapter compares, their tables and pictures.
+#pragma once
+
+#include "common/data/fashion_mnist.h"
+#include "common/device/trace.h"
+#include "common/model/machine.h"
+#include "../mistakes.h"
+
+enum { COMPARED_STEPS = 20 };
+
+typedef struct VitPlan {
+    int k, width, batch_size, steps;
+    uint64_t seed;
+    const Mistake *mistake; // or NULL
+} VitPlan;
+
+// What a few steps of training did.
+typedef struct VitRun {
+    VitPlan plan;
+    double losses[COMPARED_STEPS]; // means over the minibatch; NAN without values
+    float *values;                 // num_values parameters at the end, as vit_join(); or NULL
+    size_t num_values;
+    bool equal_copies;
+    // Of device 0, none has more: what it sends in a step, the most that was allocated, and what of
+    // it were activations.
+    size_t sent, peak, activations;
+    double seconds;   // of a step on a modelled machine
+    TraceSpan *spans; // num_spans pieces of work in that step, if it was traced
+    int num_spans;
+} VitRun;
+
+// runs.c: the first steps of a training, on devices 0 to k-1, with the same minibatches each time.
+// Ends the program with an error if a device does not send the bytes of the formula.
+VitRun run_steps(const VitPlan *plan, const Dataset *data);
+// The second step, on devices without values, and how long it takes on the machine.
+VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced);
+// The same step with data parallelism: each device has the whole network and a part of the images.
+VitRun model_step_of_ddp(const VitPlan *plan, const Machine *machine);
+void vit_run_free(VitRun *run);
+// How many parameters differ in any bit; NAN without values.
+double num_different_numbers(const VitRun *a, const VitRun *b);
+
+// tables.c: the runs on 1, 2, 3, 4 and 8 devices: whether they have the bits of the first.
+void print_bits(const VitRun runs[], int n);
+// What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
+// many times as much splitting the layers sends.
+double print_sent(const VitRun *run);
+// The memory of a device, with the network on one device and split.
+void print_split_memory(const VitRun *one, const VitRun *split);
+// Each mistake, beside the right run (runs[0]).
+void print_mistakes(const VitRun runs[], const VitRun first[]);
+// A step of a large network on three machines, split in both ways.
+void print_when_it_pays(void);
+// For the figure to move: one step, as a CSV.
+void tell_costs(const VitPlan *plan);
+// The second block of four devices, forward and backward, as a picture:
+// book_timeline("_block.png").
+void draw_block(void);

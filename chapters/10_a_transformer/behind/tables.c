@@ -1,0 +1,155 @@
+// tables.c: what the runs computed, sent and kept, and how long a step is on other machines.
+#include "behind.h"
+
+#include "common/book.h"
+
+static double mb(size_t bytes) { return (double)bytes / 1e6; }
+
+static void add_device_count(Table *t, int k) {
+    table_text(t, "%d device%s", k, k == 1 ? "" : "s");
+}
+
+// "3 + 3 + 2"
+static void heads_text(int k, char text[48]) {
+    int end = 0;
+    for (int i = 0; i < k; i++)
+        end += snprintf(text + end, 48 - (size_t)end, "%s%ld", i ? " + " : "",
+                        vit_groups(k, i).count);
+}
+
+void print_bits(const VitRun runs[], int n) {
+    char title[48], heads[48];
+    snprintf(title, sizeof title, "loss of step %d", runs->plan.steps);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("layers split over", 17), WORDS("heads", 30), DIGITS(title, 9),
+                    WHOLE("parameters that differ"));
+    for (const VitRun *run = runs; run < runs + n; run++) {
+        add_device_count(&t, run->plan.k);
+        heads_text(run->plan.k, heads);
+        table_text(&t, "%s", heads);
+        table_numbers(&t, run->losses[run->plan.steps - 1], num_different_numbers(run, runs));
+    }
+}
+
+double print_sent(const VitRun *run) {
+    int k = run->plan.k, width = run->plan.width, images = run->plan.batch_size;
+    size_t ddp = vit_bytes_of_ddp(width, k, 0);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("a device sends in a step, MB", 28), FIXED("counted", 2),
+                    FIXED("formula", 2));
+    table_text(&t, "layers split");
+    table_numbers(&t, mb(run->sent), mb(vit_bytes(width, k, 0, images)));
+    table_text(&t, "images split (DDP)");
+    table_numbers(&t, mb(ddp), mb(ddp));
+    return ddp ? (double)run->sent / (double)ddp : NAN;
+}
+
+void print_split_memory(const VitRun *one, const VitRun *split) {
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("MB on a device", 14), FIXED("parameters, gradients, moments", 1),
+                    FIXED("activations", 1), FIXED("peak", 1));
+    for (int r = 0; r < 2; r++) {
+        const VitRun *run = r == 0 ? one : split;
+        add_device_count(&t, run->plan.k);
+        table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak));
+    }
+}
+
+void print_mistakes(const VitRun runs[], const VitRun first[]) {
+    int last = runs->plan.steps - 1;
+    char title[48];
+    snprintf(title, sizeof title, "of step %d", runs->plan.steps);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("mistake", 30), DIGITS("loss of step 1", 8), DIGITS(title, 8),
+                    WHOLE("differ after 1 step"), WORDS("copies equal", 12));
+    for (int m = 0; m <= NUM_MISTAKES; m++) {
+        table_text(&t, "%s", m == 0 ? "none" : mistakes[m - 1].what);
+        table_numbers(&t, runs[m].losses[0], runs[m].losses[last], num_different_numbers(&first[m], &first[0]));
+        table_text(&t, "%s", runs[m].equal_copies ? "yes" : "no");
+    }
+}
+
+// ---- on other machines --------------------------------------------------------------------------
+
+enum { WIDE = 1024, FOUR = 4 };
+
+typedef struct Seconds {
+    double one, images, layers;
+} Seconds;
+
+static Seconds seconds_of(VitPlan plan, const Machine *machine) {
+    VitRun layers = model_step(&plan, machine, false), ddp = model_step_of_ddp(&plan, machine);
+    plan.k = 1;
+    VitRun one = model_step(&plan, machine, false);
+    return (Seconds){one.seconds, ddp.seconds, layers.seconds};
+}
+
+void print_when_it_pays(void) {
+    static const char *const names[] = {"dgx-a100", "rtx4090-pcie", "cluster-10gbe"};
+    static const int images[] = {8, 32, 128, 512};
+    if (!modelled_machine()) return;
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("four devices of", 15), WHOLE("images"),
+                    FIXED("one device", 2, .unit = "ms"), FIXED("images split", 2, .unit = "ms"),
+                    FIXED("layers split", 2, .unit = "ms"));
+    for (size_t m = 0; m < sizeof names / sizeof *names; m++)
+        for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+            VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = images[i]};
+            Seconds s = seconds_of(plan, machine_find(names[m]));
+            table_text(&t, "%s", i == 0 ? names[m] : "");
+            table_numbers(&t, images[i], s.one, s.images, s.layers);
+        }
+}
+
+void tell_costs(const VitPlan *plan) {
+    const Machine *machine = book_needs_machine("--costs");
+    VitRun layers = model_step(plan, machine, false);
+    Seconds s = seconds_of(*plan, machine);
+    Table t = TABLE(stdout, WHOLE(NULL, .csv = "devices"), WHOLE(NULL, .csv = "width"),
+                    WHOLE(NULL, .csv = "images"), WHOLE(NULL, .csv = "bytes_layers"),
+                    WHOLE(NULL, .csv = "bytes_images"), WHOLE(NULL, .csv = "seconds_one"),
+                    WHOLE(NULL, .csv = "seconds_images"), WHOLE(NULL, .csv = "seconds_layers"));
+    table_numbers(&t, plan->k, plan->width, plan->batch_size, (double)layers.sent,
+                  (double)vit_bytes_of_ddp(plan->width, plan->k, 0), s.one, s.images, s.layers);
+}
+
+// ---- a block as a picture -----------------------------------------------------------------------
+
+// When the n-th piece of work of this name began on the first device.
+static double begin_of(const VitRun *run, const char *work, int n) {
+    for (int i = 0; i < run->num_spans; i++)
+        if (strcmp(run->spans[i].work, work) == 0 && n-- == 0) return run->spans[i].start;
+    return NAN;
+}
+
+void draw_block(void) {
+    enum { IMAGES = 64 };
+    const char *png = book_timeline("_block.png");
+    if (!modelled_machine()) return;
+    VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = IMAGES};
+    const Machine *machine = machine_find("dgx-a100");
+    VitRun run = model_step(&plan, machine, true);
+    // Block 1 has layer norms 2 and 3, counted from 0; backward they come in reverse, after the
+    // last one of the network.
+    double forward = begin_of(&run, "layer_norm_forward", 2);
+    double forward_end = begin_of(&run, "layer_norm_forward", 4);
+    double backward = begin_of(&run, "layer_norm_backward_input", 4);
+    double backward_end = begin_of(&run, "layer_norm_backward_input", 6);
+    SpanSet set = {"modelled", run.spans, run.num_spans, true};
+    Timeline t[2] = {
+        {.title = xprintf("forward: %.3g ms", 1e3 * (forward_end - forward)),
+         .set = set,
+         .start = forward,
+         .end = forward_end},
+        {.title = xprintf("backward: %.3g ms", 1e3 * (backward_end - backward)),
+         .set = set,
+         .start = backward,
+         .end = backward_end},
+    };
+    char *heading =
+        xprintf("A block of width %d, split over four GPUs of dgx-a100, %d images", WIDE, IMAGES);
+    timelines_draw(png, heading, "the block began", t, 2);
+    for (int i = 0; i < 2; i++) free(t[i].title);
+    free(heading);
+    vit_run_free(&run);
+}

@@ -1,0 +1,72 @@
+// exchange.c: the two places of a block where the devices meet. In Megatron-LM's paper, enter() is
+// f and leave() is g.
+#include "vit.h"
+
+#include "common/device/trace.h"
+#include "chapters/02_get_params_and_allreduce/allreduce.h"
+
+// ## Before and after what is split
+
+static void enter_backward(Node *const nodes[], int k) {
+    Tensor *gradients[MOST_SPLIT];
+    for (int i = 0; i < k; i++) gradients[i] = nodes[i]->out->grad;
+    sum_in_halves(gradients, k);
+}
+
+void enter(Tensor *const X[], int k) {
+    if (k == 1) return;
+    for (int i = 0; i < k; i++)
+        tape_push((Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}});
+}
+
+void leave(Tensor *const X[], int k) { sum_in_halves(X, k); }
+
+// ## The sum
+
+// The sum of parts[first] to parts[first + n - 1], in one of them; in device j's own if that is
+// among them. (a + b is b + a.)
+static float *add_parts(Device *device, float *const parts[], int first, int n, int j,
+                        size_t floats) {
+    if (n == 1) return parts[first];
+    int half = n / 2, middle = first + half;
+    float *a = add_parts(device, parts, first, half, j, floats);
+    float *b = add_parts(device, parts, middle, n - half, j, floats);
+    float *sum = middle <= j && j < first + n ? b : a;
+    launch(device, add, .y = sum, .x = sum == a ? b : a, .n = floats);
+    return sum;
+}
+
+// Device j gets part j of all others, and adds up.
+static void sum_part(Tensor *const data[], int k, int j, const Event ready[]) {
+    Device *device = data[j]->device;
+    Range part = equal_range((long)numel(data[0]), k, j);
+    size_t floats = (size_t)part.count, bytes = floats * sizeof(float);
+    float *received = arena_lend(device, (size_t)(k - 1) * bytes), *parts[MOST_SPLIT];
+    for (int turn = 0; turn < k; turn++) { // not all begin with device 0
+        int i = (j + turn) % k;
+        parts[i] = turn == 0 ? part_data(data[j], part) : received + (size_t)(turn - 1) * floats;
+        if (turn > 0)
+            device_copy_after(ready[i], device, parts[i], part_data(data[i], part), bytes);
+    }
+    add_parts(device, parts, 0, k, j, floats);
+    arena_give_back(device, received);
+}
+
+void sum_in_halves(Tensor *const data[], int k) {
+    Event ready[MOST_SPLIT];
+    Tensor own[MOST_SPLIT], *parts[MOST_SPLIT];
+    if (k == 1) return;
+    const char *before = trace_label("exchange");
+    record_all(data, k, ready);
+    for (int j = 0; j < k; j++) {
+        Range part = equal_range((long)numel(data[j]), k, j);
+        sum_part(data, k, j, ready);
+        own[j] = (Tensor){.data = part_data(data[j], part),
+                          .ndim = 1,
+                          .shape = {(int)part.count},
+                          .device = data[j]->device};
+        parts[j] = &own[j];
+    }
+    all_gather(data, parts, k);
+    trace_label(before);
+}

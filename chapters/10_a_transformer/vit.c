@@ -1,0 +1,94 @@
+// vit.c: the network, and a training step. The layers between enter() and leave() are split; all
+// devices compute the others alike.
+#include "vit.h"
+
+#include "common/base/error.h"
+#include "common/device/trace.h"
+#include "chapters/03_split_batch/split_batch.h"
+
+// ## A block, split
+
+// Attention: a device has some heads, so it has the rows of qkv_weight that make their queries,
+// keys and values. These are columns of the result.
+static void vit_attention(const Vit *v, int b, Tensor *X[]) {
+    int groups = vit_num_groups(v->k);
+    enter(X, v->k);
+    for (int i = 0; i < v->k; i++) {
+        const VitBlock *w = &v->shards[i].blocks[b];
+        Tensor *QKV = add_bias(linear_in_groups(X[i], w->qkv_weight, 0, groups), w->qkv_bias);
+        Tensor *heads = attention(QKV, TOKENS, (int)vit_groups(v->k, i).count);
+        X[i] = linear_in_groups(heads, w->out_weight, groups, 0);
+    }
+    leave(X, v->k);
+    for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].out_bias);
+}
+
+// The bias belongs to the whole sum, so it is added after leave(), once.
+void vit_mlp(const Vit *v, int b, Tensor *X[]) {
+    int groups = vit_num_groups(v->k);
+    enter(X, v->k);
+    for (int i = 0; i < v->k; i++) {
+        const VitBlock *w = &v->shards[i].blocks[b];
+        Tensor *up = add_bias(linear_in_groups(X[i], w->up_weight, 0, groups), w->up_bias);
+        X[i] = linear_in_groups(gelu(up), w->down_weight, groups, 0);
+    }
+    leave(X, v->k);
+    for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
+}
+
+// X[i] (N T,D), the tokens, is the same on each device, before and after.
+static void vit_block(const Vit *v, int b, Tensor *X[]) {
+    Tensor *H[MOST_SPLIT];
+    for (int i = 0; i < v->k; i++) {
+        const VitBlock *w = &v->shards[i].blocks[b];
+        H[i] = layer_norm(X[i], w->norm1_weight, w->norm1_bias);
+    }
+    vit_attention(v, b, H);
+    for (int i = 0; i < v->k; i++) {
+        const VitBlock *w = &v->shards[i].blocks[b];
+        X[i] = add(X[i], H[i]);
+        H[i] = layer_norm(X[i], w->norm2_weight, w->norm2_bias);
+    }
+    v->mlp(v, b, H);
+    for (int i = 0; i < v->k; i++) X[i] = add(X[i], H[i]);
+}
+
+// ## The whole network
+
+void vit_forward(const Vit *v, Tensor *const X[], Tensor *y_hat[]) {
+    Tensor *H[MOST_SPLIT];
+    for (int i = 0; i < v->k; i++) {
+        const VitShard *w = &v->shards[i];
+        Tensor *tokens = linear(patches(X[i], PATCH), w->patch_weight, w->patch_bias);
+        H[i] = add_position(tokens, w->position); // (N T,D)
+    }
+    for (int b = 0; b < BLOCKS; b++) vit_block(v, b, H);
+    for (int i = 0; i < v->k; i++) {
+        const VitShard *w = &v->shards[i];
+        Tensor *tokens = layer_norm(H[i], w->norm_weight, w->norm_bias);
+        y_hat[i] = linear(mean_of_tokens(tokens, TOKENS), w->head_weight, w->head_bias);
+    }
+}
+
+// ## A step
+
+void vit_load(const Vit *v, const Tensor *X, const Tensor *y, Tensor *images[], Tensor *labels[]) {
+    Range all = {.first = 0, .count = X->shape[0]};
+    for (int i = 0; i < v->k; i++) {
+        begin_step(v->devices[i]);
+        images[i] = rows_on(X, all, v->devices[i]);
+        labels[i] = rows_on(y, all, v->devices[i]);
+    }
+}
+
+void vit_train_batch(Vit *v, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
+    Tensor *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
+    vit_load(v, X, y, images, labels);
+    trace_label("forward");
+    vit_forward(v, images, y_hat);
+    for (int i = 0; i < v->k; i++) losses[i] = sum(cross_entropy(y_hat[i], labels[i]));
+    trace_label("backward");
+    backward_all(losses, v->k);
+    trace_label("update");
+    for (int i = 0; i < v->k; i++) adam_step(v->shards[i].adam, lr, X->shape[0]);
+}

@@ -1,0 +1,212 @@
+// test_vit.c: chapter 10: k devices that split a transformer's layers against one device, to the
+// bit where the sums have equal groups; gradients of the whole network; bytes; late queues; and
+// that each mistake of mistakes.h shows.
+#include "chapters/10_a_transformer/mistakes.h"
+#include "common/device/ledger.h"
+#include "common/tensor/autograd.h"
+#include "cases.h"
+#include "formula.h"
+#include "late.h"
+
+DEATHS_FIRST
+
+enum { WIDTH = 16, ROWS = 6, STEPS = 4 };
+
+// ---- networks ----------------------------------------------------------------------------------
+
+static float *start_of(void) { return keep_memory(vit_start(WIDTH, 7)); }
+
+// With Adam's usual eps of 1e-8, a gradient of 0 but for rounding moves a parameter as far as any
+// other.
+static Vit *vit_on(void **state, int k) {
+    Device *devices[MOST_SPLIT];
+    devices_under_test(state, k, devices);
+    return vit_new(WIDTH, devices, k, start_of(), (AdamOptions){.eps = 1e-2f});
+}
+
+static void take_steps(Vit *v, int steps, Tensor *losses[]) {
+    Tensor *X, *y;
+    formula_batch(ROWS, &X, &y);
+    keep(X), keep(y);
+    for (int s = 0; s < steps; s++) vit_train_batch(v, X, y, 1e-2f, losses);
+}
+
+// All parameters after some steps.
+static float *trained_on(void **state, int k, int steps, const Mistake *mistake) {
+    Tensor *losses[MOST_SPLIT];
+    Vit *v = vit_on(state, k);
+    make_mistake(v, mistake);
+    take_steps(v, steps, losses);
+    float *values = keep_memory(vit_join(v));
+    vit_free(v);
+    return values;
+}
+
+static bool equal_bits(const float *a, const float *b) {
+    return memcmp(a, b, vit_numbers(WIDTH) * sizeof *a) == 0;
+}
+
+// ---- what k devices compute ----------------------------------------------------------------------
+
+// Otherwise only apart from rounding; and GPUs add in an order of their own.
+TEST_ON_BOTH(k_devices_compute_what_one_computes) {
+    bool gpu = device_gpu(device_under_test(state)) >= 0;
+    const float *one = trained_on(state, 1, STEPS, NULL), *start = start_of();
+    for (int k = 2; k <= MOST_SPLIT; k++) {
+        const float *split = trained_on(state, k, STEPS, NULL);
+        double apart = relative_difference(split, one, start, vit_numbers(WIDTH));
+        if (vit_is_exact(k) && !gpu && !equal_bits(split, one))
+            fail_msg("%d devices do not have the bits of one (apart by %g)", k, apart);
+        if (!(apart <= (gpu ? 1e-3 : 1e-4)))
+            fail_msg("%d devices are apart from one by %g", k, apart);
+    }
+}
+
+TEST_ON_BOTH(losses_and_copies_are_equal_on_all_devices) {
+    for (int k = 1; k <= MOST_SPLIT; k++) {
+        Tensor *losses[MOST_SPLIT];
+        Vit *v = vit_on(state, k);
+        take_steps(v, STEPS, losses);
+        for (int i = 1; i < k; i++) assert_true(item(losses[i]) == item(losses[0]));
+        assert_true(vit_copies_are_equal(v));
+        if (k > 1) { // a single number of a copy is noticed
+            Tensor *number = tensor_slice(v->shards[k - 1].norm_bias, 3, 1, (int[]){1});
+            tensor_fill(number, 5);
+            assert_false(vit_copies_are_equal(v));
+            tensor_free(number);
+        }
+        vit_free(v);
+    }
+}
+
+TEST_ON_BOTH(cut_and_joined_parameters_are_whole) {
+    const float *start = start_of();
+    for (int k = 1; k <= MOST_SPLIT; k++) {
+        Vit *v = vit_on(state, k);
+        assert_true(equal_bits(keep_memory(vit_join(v)), start));
+        vit_free(v);
+    }
+}
+
+TEST_UNLESS_SIMULATED(late_queues_change_no_bit) {
+    for (int k = 2; k <= 4; k++) {
+        const float *calm = trained_on(state, k, STEPS, NULL);
+        queues_are_late(true);
+        const float *late = trained_on(state, k, STEPS, NULL);
+        queues_are_late(false);
+        assert_true(equal_bits(calm, late));
+    }
+}
+
+// ---- gradients -----------------------------------------------------------------------------------
+
+static double loss_at(Vit *v, float *values, const Tensor *X, const Tensor *y) {
+    Tensor *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
+    tensor_write(v->shards[0].flat, values);
+    set_grad_enabled(false);
+    vit_load(v, X, y, images, labels);
+    vit_forward(v, images, y_hat);
+    float *losses = tensor_values(cross_entropy(y_hat[0], labels[0]));
+    set_grad_enabled(true);
+    double loss = 0;
+    for (int i = 0; i < X->shape[0]; i++) loss += (double)losses[i];
+    free(losses);
+    return loss;
+}
+
+// The loss along the gradient's direction: its slope is the gradient's length.
+TEST(the_loss_falls_as_its_gradient_says) {
+    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
+    Device *device = cpu_device(0);
+    Vit *v = vit_new(WIDTH, &device, 1, start_of(), (AdamOptions){0});
+    size_t n = vit_numbers(WIDTH);
+    formula_batch(ROWS, &X, &y);
+    keep(X), keep(y);
+    vit_load(v, X, y, images, labels);
+    vit_forward(v, images, y_hat);
+    backward(sum(cross_entropy(y_hat[0], labels[0])));
+    const float *g = values_of(v->shards[0].flat->grad), *start = start_of();
+    float *at = keep_memory(xmalloc(n * sizeof *at));
+    double length = 0, slope = 0;
+    for (size_t j = 0; j < n; j++) length += (double)g[j] * (double)g[j];
+    length = sqrt(length);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const double eps = 2e-3;
+        for (size_t j = 0; j < n; j++) at[j] = start[j] + (float)(sign * eps * g[j] / length);
+        slope += sign * loss_at(v, at, X, y) / (2 * eps);
+    }
+    assert_true(length > 1);
+    if (!(fabs(slope - length) <= 2e-3 * length))
+        fail_msg("the slope is %g, the gradient's length %g", slope, length);
+    vit_free(v);
+}
+
+// ---- the exchange --------------------------------------------------------------------------------
+
+static float sum_of(float *const values[], int first, int n, size_t j) {
+    if (n == 1) return values[first][j];
+    return sum_of(values, first, n / 2, j) + sum_of(values, first + n / 2, n - n / 2, j);
+}
+
+TEST_ON_BOTH(sums_are_added_halves_to_halves) {
+    for (int k = 1; k <= MOST_SPLIT; k++)
+        for (int n = 0; n <= 1000; n += 1 + n * 9) {
+            Device *devices[MOST_SPLIT];
+            Tensor *data[MOST_SPLIT];
+            float *before[MOST_SPLIT];
+            devices_under_test(state, k, devices);
+            for (int i = 0; i < k; i++) {
+                begin_step(devices[i]);
+                data[i] = RANDOM(devices[i], n);
+                before[i] = values_of(data[i]);
+            }
+            sum_in_halves(data, k);
+            for (int i = 0; i < k; i++) {
+                const float *sum = values_of(data[i]);
+                for (int j = 0; j < n; j++) assert_true(sum[j] == sum_of(before, 0, k, (size_t)j));
+            }
+        }
+}
+
+TEST_ON_BOTH(devices_send_the_bytes_of_the_formula) {
+    for (int k = 1; k <= MOST_SPLIT; k++) {
+        Tensor *losses[MOST_SPLIT];
+        Vit *v = vit_on(state, k);
+        ledger_reset();
+        take_steps(v, 1, losses);
+        for (int i = 0; i < k; i++) {
+            size_t sent = 0;
+            for (int j = 0; j < k; j++)
+                if (j != i) sent += ledger_bytes(v->devices[i], v->devices[j]);
+            assert_int_equal(sent, vit_bytes(WIDTH, k, i, ROWS));
+            // 4 exchanges in each block, 2 (k-1)/k of all tokens in each.
+            if (vit_is_exact(k))
+                assert_int_equal(sent, 4 * BLOCKS * 2 * (k - 1) * ROWS * TOKENS * WIDTH * 4 / k);
+        }
+        vit_free(v);
+    }
+}
+
+// ---- mistakes ------------------------------------------------------------------------------------
+
+// With one device, none can be made; with more, each shows within two steps.
+TEST_UNLESS_SIMULATED(each_mistake_shows) {
+    for (int m = 0; m < NUM_MISTAKES; m++) {
+        assert_true(
+            equal_bits(trained_on(state, 1, 2, &mistakes[m]), trained_on(state, 1, 2, NULL)));
+        for (int k = 2; k <= 4; k += 2)
+            if (equal_bits(trained_on(state, k, 2, &mistakes[m]), trained_on(state, k, 2, NULL)))
+                fail_msg("not noticed with %d devices: %s", k, mistakes[m].what);
+    }
+}
+
+DIES("split over 1 to 8 devices", {
+    Device *devices[9] = {NULL};
+    vit_new(WIDTH, devices, 9, NULL, (AdamOptions){0});
+})
+DIES("each group has equally many numbers", {
+    Device *device = cpu_device(0);
+    vit_new(WIDTH + 4, &device, 1, NULL, (AdamOptions){0});
+})
+
+int main(void) { return run_all("vit", NULL, close_kept); }
