@@ -149,8 +149,8 @@ struct relu_backward_args {
 // `groups` says in which order a CPU adds: each sum of K products is cut into so many equal parts,
 // which are added halves to halves, ((0+1)+(2+3)) + ((4+5)+(6+7)). So devices that have some of the
 // parts each, and add their results in the same way, get the bits that one device gets. `groups` is
-// a power of two that divides K; parts have at most 256 numbers. 0, or trans_A: in whatever order
-// is fastest. (A GPU may add in any order.)
+// a power of two that divides K, at most 32. 0, or trans_A: in whatever order is fastest. (A GPU
+// may add in any order.)
 struct gemm_args {
     const float *A, *B;
     float *C, beta;

@@ -47,7 +47,7 @@ static Tensor *sum_of(const Tensor *A, const Tensor *B, bool trans_B, int groups
 }
 
 TEST(test_product_in_groups) {
-    static const int sizes[][3] = {{37, 50, 64}, {37, 50, 256}, {37, 50, 192}, {300, 7, 2048}};
+    static const int sizes[][3] = {{37, 50, 64}, {37, 50, 256}, {37, 50, 192}, {300, 7, 4096}};
     (void)state;
     for (int i = 0; i < 8; i++) {
         int M = sizes[i / 2][0], N = sizes[i / 2][1], K = sizes[i / 2][2], trans_B = i % 2;

@@ -88,7 +88,7 @@ TEST_ON_BOTH(cut_and_joined_parameters_are_whole) {
     }
 }
 
-TEST_UNLESS_SIMULATED(late_queues_change_no_bit) {
+TEST_ON_BOTH_UNLESS_SIMULATED(late_queues_change_no_bit) {
     for (int k = 2; k <= 4; k++) {
         const float *calm = trained_on(state, k, STEPS, NULL);
         queues_are_late(true);
@@ -190,7 +190,7 @@ TEST_ON_BOTH(devices_send_the_bytes_of_the_formula) {
 // ---- mistakes ------------------------------------------------------------------------------------
 
 // With one device, none can be made; with more, each shows within two steps.
-TEST_UNLESS_SIMULATED(each_mistake_shows) {
+TEST_ON_BOTH_UNLESS_SIMULATED(each_mistake_shows) {
     for (int m = 0; m < NUM_MISTAKES; m++) {
         assert_true(
             equal_bits(trained_on(state, 1, 2, &mistakes[m]), trained_on(state, 1, 2, NULL)));

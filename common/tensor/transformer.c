@@ -94,8 +94,8 @@ Tensor *gelu(Tensor *X) {
 // As gemm_args says. 0 stands for any order.
 static void check_groups(int groups, int n) {
     bool power_of_2 = groups >= 0 && (groups & (groups - 1)) == 0;
-    CHECK(power_of_2 && (groups == 0 || (n % groups == 0 && n / groups <= 256)),
-          "linear_in_groups: groups are a power of two, and equal parts of at most 256 numbers");
+    CHECK(power_of_2 && groups <= 32 && (groups == 0 || n % groups == 0),
+          "linear_in_groups: groups are a power of two up to 32, and equal parts");
 }
 
 Tensor *linear_in_groups(Tensor *X, Tensor *W, int in_groups, int out_groups) {

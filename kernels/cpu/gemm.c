@@ -145,7 +145,7 @@ static void scale_C(const struct gemm_args *a) {
 // added up as a tree, and so it is with `groups`.
 static SumTree tree_of(const struct gemm_args *a) {
     if (a->trans_A) return sum_tree(a->K);
-    if (a->groups > 1) return (SumTree){.group = a->K / a->groups, .groups = a->groups};
+    if (a->groups > 0) return (SumTree){.group = a->K / a->groups, .groups = a->groups};
     return (SumTree){0};
 }
 
