@@ -428,7 +428,7 @@ DIES("divides the image's height and width", patches(T(1, 1, 4, 6), 4))
 DIES("attention: ", attention(T(6, 8), 3, 2))
 DIES("mean_of_tokens: ", mean_of_tokens(T(6, 8), 4))
 DIES("a power of two", linear_in_groups(T(2, 6), T(4, 6), 3, 0))
-DIES("at most 256", linear_in_groups(T(2, 4), T(514, 4), 0, 2))
+DIES("equal parts", linear_in_groups(T(2, 64), T(4, 64), 64, 0))
 DIES("count_correct: ", count_correct(T(1), T(4, 3), T(2)))
 DIES("one number", count_correct(T(2), T(4, 3), T(4)))
 // clang-format on

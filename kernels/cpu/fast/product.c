@@ -205,7 +205,7 @@ static void multiply(const Product *p) {
 // A long sum is made of shorter ones. So what a tile reads of B stays in the core's first cache
 // until the next tile reads it, and rounding errors stay small.
 void product(const Product *p) {
-    if (p->tree.groups > 1) {
+    if (p->tree.groups > 0) {
         as_tree(p);
         return;
     }
