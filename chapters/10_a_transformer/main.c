@@ -1,17 +1,289 @@
 // main.c: the story of chapter 10. README.md says how to run it and what to read.
 #include "common/book.h"
 #include "behind/behind.h"
-#include "vit.h"
-
-// ## The program
 
 typedef struct Notebook {
     Flags flags;
     int width, k;
+    bool has_values; // not with --backend model
     Dataset *train_data, *test_data;
     DataIter *test_iter;
     Curves *curves;
 } Notebook;
+
+static double evaluate(const Vit *v, DataIter *iter);
+
+// ## A transformer for images
+//
+// A transformer computes with *tokens*. A token is a row of D numbers, and in a text it stands for
+// a word or a part of one. For an image, it stands for a *patch*, a small square of pixels
+// [@dosovitskiy2021]. We cut each image of Fashion-MNIST into 16 patches of 7 x 7 pixels. A matrix
+// product turns the 49 pixels of a patch into a token of D = 64 numbers. Then each token gets a
+// learned vector added that depends on its position, because nothing else tells the network where
+// the patch was.
+//
+// Four equal *blocks* change the tokens, one block after the other. At the end, the mean over the
+// 16 tokens of an image goes through a linear layer, which gives ten logits:
+//
+// vit.c:vit_forward
+//
+// All tokens of the minibatch are rows of one matrix. With 256 images, it has $256 \cdot 16 = 4096$
+// rows. `X[i]` and `H[i]` are on device i. For now, think of one device. What several devices do
+// comes after the training.
+//
+// ## A block
+//
+// A block has two halves. Each half normalizes the tokens, computes something from them, and adds
+// the result to the tokens:
+//
+// vit.c:vit_block
+//
+// *Layer norm* gives each token mean 0 and variance 1, followed by a learned scale and shift.
+// Unlike batch norm (chapter 5), it looks at one token at a time. So the rows of a minibatch do not
+// depend on each other.
+//
+// The second half is the *MLP* (multilayer perceptron). It also treats each token by itself. A
+// linear layer makes 256 numbers of its 64, GELU is applied to each of them, and a second linear
+// layer goes back to 64 numbers. *GELU* is a smooth variant of ReLU. It multiplies x by the
+// probability that a normally distributed random number is smaller than x. (Ignore `enter()`,
+// `leave()` and the groups until the next section.)
+//
+// vit.c:vit_mlp
+//
+// The first half is *attention*, and it is the only place where tokens meet. It has 8 *heads*. For
+// each head, a linear layer makes three vectors from each token, with $d = 64 / 8 = 8$ numbers
+// each: a query $q$, a key $k$ and a value $v$. The result for token i is a weighted mean of the
+// values of all tokens j of the same image. The weights are the softmax of $q_i \cdot k_j /
+// \sqrt{d}$. Each head computes this without the others, and the last linear layer combines all
+// heads:
+//
+// vit.c:vit_attention
+//
+// The network has 204,938 parameters, and 98 % of them are in the four blocks. Apart from biases
+// and layer norms, a block has $3 D^2 + D^2 + 4 D^2 + 4 D^2 = 12 D^2$ of them.
+//
+// ## Training
+//
+// The loop is the same as in chapter 4. The optimizer is Adam, because transformers train poorly
+// with plain gradient descent.
+//
+// main.c:training_loop
+//
+// vit.c:vit_train_batch
+//
+// `vit_load()` copies the whole minibatch to every device. `backward_all()` goes back through the
+// tapes of all devices together, operation by operation (chapter 5 used it for batch norm).
+//
+// main.c:train
+//
+// ![Training loss and test accuracy, on four devices that split every
+// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from 0.9
+// to 0.4, the test accuracy rises from 0.78 to 0.86.")
+//
+// ## Split a block
+//
+// In data parallelism, each device has all parameters and some of the images. Here we do the
+// opposite. Each device gets all images, and keeps only a part of each large matrix. This is
+// *tensor parallelism* [@shoeybi2019], the pairs of layers from chapter 1.
+//
+// There are two ways to cut a product $X W$. If a device has some *columns* of W, it computes these
+// columns of the result, and it needs all of X. If a device has some *rows* of W, it needs only the
+// same columns of X. But its result, although it has full size, contains only some of the terms of
+// each sum. The results of all devices must be added.
+//
+// The trick is to cut the first matrix of a pair by columns, and the second by rows:
+//
+// ```
+//              device 0               device 1
+//
+// X            whole                  whole
+// X up         columns 0 to 127       columns 128 to 255
+// GELU         the same columns       the same columns
+// times down   rows 0 to 127          rows 128 to 255
+//              a part of each sum     the other part
+//                       \                 /
+//                        ---- leave() ----
+//                       the sum, on both devices
+// ```
+//
+// The columns that a device computes are exactly the columns of the input that its rows of the
+// second matrix need. GELU works on one number at a time. So the devices have to meet only once, at
+// the end. In attention, the columns are heads. A device with four of the eight heads computes
+// their queries, keys and values, and attention for these heads, without the others.
+//
+// exchange.c:leave
+//
+// What does the backward pass of `leave()` have to do? Let $y = y_0 + y_1$ be the sum. The
+// derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
+// which each device already has. There is nothing to do.
+//
+// At the beginning of the pair, it is the other way around. In the forward pass, each device
+// already has X, and `enter()` does nothing. But X affects the loss through the columns of all
+// devices, and in the backward pass, each device knows only what its own columns contribute to the
+// gradient of X. These contributions must be added:
+//
+// exchange.c:enter
+//
+// exchange.c:enter_backward
+//
+// So a block has two sums in the forward pass and two in the backward pass. Everything outside
+// these pairs, such as layer norms, patches and the last layer, is computed by every device. All
+// devices have the same numbers there, get the same gradients, and make the same updates. Also, the
+// last bias of a pair is added after `leave()`. Otherwise, the sum would contain it once for each
+// device.
+//
+// A matrix is stored as `linear()` needs it, (out, in). Here is which part a device keeps:
+//
+// shards.c:list_block
+//
+// ## Equal to the last bit
+//
+// Do devices that split the layers compute the same bits as one device? The columns of a product
+// do not depend on each other, so cutting by columns changes no bit. But cutting by rows cuts sums.
+// A sum of floating-point numbers depends on the order of the additions, and normally one device
+// would simply add all products from first to last.
+//
+// So we give all devices the same order. Each sum is added in 8 groups. In attention, group g
+// contains the products of head g. Then the groups are added halves to halves:
+//
+// ```
+// group         0   1   2   3   4   5   6   7
+//                \ /     \ /     \ /     \ /
+//                 +       +       +       +
+//                  \     /         \     /
+//                   --+--           --+--
+//                      \             /
+//                       ------+------
+//
+// one device    -----------------------------
+// two           -------------   -------------
+// four          -----   -----   -----   -----
+// ```
+//
+// Each of two devices computes one half of this tree, and the exchange makes the last addition.
+// Each of four devices computes a quarter, and the exchange makes the last two levels. The kernel
+// takes the number of groups as an argument, adds them while they are in registers, and is as fast
+// as before. The exchange is chapter 2's sharded allreduce, except that the owner of a part adds
+// halves to halves:
+//
+// exchange.c:add_parts
+//
+// Three devices have 3, 3 and 2 heads. Each of them adds in the usual order, because three parts
+// are not halves of anything. We train for 20 steps, each time from the same start:
+//
+// main.c:ask_how_many
+//
+// behind/tables.c:print_bits
+//
+// This equality is not only elegant. It turns "the two losses look similar" into a test that
+// catches every mistake below. Frameworks test with a tolerance, because their kernels add in
+// whichever order is fastest.
+//
+// ## What it costs
+//
+// Each of the four sums of a block adds up a matrix of all tokens, $b$ images of $T$ tokens with D
+// numbers. For one matrix, a device sends $2 (k-1)/k$ times its size (chapter 2). With data
+// parallelism, it sends $2 (k-1)/k$ times the size of the gradients, once.
+//
+// main.c:ask_about_bytes
+//
+// behind/tables.c:print_sent
+//
+// With $L$ blocks, the quotient is about
+//
+// $$\frac{4 L \cdot b T D}{12 L \cdot D^2} = \frac{b T}{3 D} = \frac{256 \cdot 16}{3 \cdot 64} =
+// 21.3$$
+//
+// The counted value is a little smaller, because not all parameters are in the matrices of the
+// blocks. The formula says when splitting the layers is cheap: when the network is wide and a step
+// has few tokens. Splitting the images costs the same for any number of images.
+//
+// Moreover, an exchange of gradients can overlap with the backward pass (chapter 6). The sums of a
+// split layer cannot, because the very next operation needs the result:
+//
+// ![One block of width 1024 on four GPUs of a modelled DGX A100, with 64
+// images.](plots/10_a_transformer_block.png "Two timelines with four lanes each, forward and
+// backward. All four devices compute, exchange, compute and exchange at the same times; the
+// exchanges take about a third of the time.")
+//
+// ### Memory
+//
+// Splitting the layers has an advantage that neither data parallelism nor ZeRO has. It also divides
+// activations:
+//
+// behind/tables.c:print_split_memory
+//
+// The activations between `enter()` and `leave()` are divided by four. The tokens themselves, and
+// what layer norms keep, are not. So a network that does not fit on one device may fit on four.
+// Here is one of width 256, with a limit of 100 MB for each device. First, one device:
+//
+// recorded:one
+//
+// Four devices:
+//
+// recorded:four
+//
+// ## When does it pay?
+//
+// The next table has modelled times of a step of a network of width 1024, with 50 million
+// parameters. In `dgx-a100`, NVLink connects the four GPUs. In `rtx4090-pcie`, four consumer cards
+// exchange everything over PCIe, and in `cluster-10gbe`, each GPU is in another host.
+//
+// main.c:ask_when
+//
+// behind/tables.c:print_when_it_pays
+//
+// On the DGX, splitting the layers is the fastest way for small minibatches. There is little to
+// compute, and data parallelism must still exchange all gradients and update all parameters on each
+// device. With 512 images, it is the other way around. On PCIe cards, splitting the layers
+// is always slower than using a single card, and over Ethernet it is hopeless.
+//
+// So the usual advice is:
+//
+// - If the network fits, split the images.
+// - If it does not fit, and the devices have fast links, split the layers within a host, and the
+//   images between hosts.
+// - Without fast links, use ZeRO-3 (chapter 9) instead.
+//
+// ## Four mistakes
+//
+// All of these mistakes have been made in well-known projects. None of them crashes, and the loss
+// falls with all of them. Four devices, 20 steps:
+//
+// behind/tables.c:print_mistakes
+//
+
+static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
+    Tensor *X, *y, *losses[MOST_SPLIT];
+    Timer timer = {0};
+    double acc = NAN;
+    for (int epoch = 0; epoch < nb->flags.epochs && curves_more(nb->curves); epoch++) {
+        double loss = 0;
+        int images = 0; // each device computes the loss of all of them
+        timer_start(&timer);
+        data_iter_start(train_iter, epoch);
+        while (curves_next(nb->curves, train_iter, &X, &y)) {
+            vit_train_batch(v, X, y, nb->flags.lr, losses);
+            loss += curves_loss(nb->curves, losses, nb->k * X->shape[0]);
+            images += nb->k * X->shape[0];
+        }
+        timer_stop(&timer);
+        if (interrupted()) break; // Ctrl-C: whole epochs are kept
+        acc = evaluate(v, nb->test_iter);
+        curves_epoch(nb->curves, loss / images, acc, &timer);
+    }
+    return acc;
+}
+
+// ## The program
+
+static VitPlan plan_of(const Notebook *nb, int k) {
+    return (VitPlan){.k = k,
+                     .width = nb->width,
+                     .batch_size = nb->flags.batch_size,
+                     .steps = COMPARED_STEPS,
+                     .seed = nb->flags.seed};
+}
 
 // The part of the test images that is classified correctly. All devices compute, and device 0
 // counts.
@@ -27,82 +299,61 @@ static double evaluate(const Vit *v, DataIter *iter) {
     return accuracy_end(&a);
 }
 
-static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
-    Tensor *X, *y, *losses[MOST_SPLIT];
-    Timer timer = {0};
-    double acc = NAN;
-    for (int epoch = 0; epoch < nb->flags.epochs && curves_more(nb->curves); epoch++) {
-        double loss = 0;
-        int images = 0;
-        timer_start(&timer);
-        data_iter_start(train_iter, epoch);
-        while (curves_next(nb->curves, train_iter, &X, &y)) {
-            vit_train_batch(v, X, y, nb->flags.lr, losses);
-            loss += curves_loss(nb->curves, losses, X->shape[0]);
-            images += X->shape[0];
-        }
-        timer_stop(&timer);
-        if (interrupted()) break; // Ctrl-C: whole epochs are kept
-        acc = evaluate(v, nb->test_iter);
-        curves_epoch(nb->curves, loss / images, acc, &timer);
-    }
-    return acc;
-}
-
 static void train(Notebook *nb) {
     const Flags *flags = &nb->flags;
     Device *devices[MOST_SPLIT];
     open_devices(devices, nb->k);
-    bool values = has_values(devices[0]);
-    float *start = values ? vit_start(nb->width, flags->seed) : NULL;
     DataIter *train_iter =
         data_iter_new(nb->train_data, flags->batch_size, flags->shuffle, flags->seed);
-    nb->test_iter = data_iter_new(nb->test_data, 256, false, 0);
-    nb->curves =
-        curves_new(flags, values ? book_output(".csv") : NULL, values ? book_output(".png") : NULL);
-    curves_begin(nb->curves, train_iter, devices, 1, flags->lr);
+    long steps = curves_begin(nb->curves, train_iter, devices, nb->k, flags->lr);
+    printf("training on %s: width %d, batch size %d, %ld minibatches\n",
+           device_names(devices, nb->k), nb->width, flags->batch_size, steps);
+    float *start = nb->has_values ? vit_start(nb->width, flags->seed) : NULL;
     Vit *v = vit_new(nb->width, devices, nb->k, start, (AdamOptions){0});
-    free(start);
     double acc = training_loop(nb, v, train_iter);
-    curves_end(nb->curves, acc);
-    curves_free(nb->curves);
+    const char *diverged = curves_end(nb->curves, acc);
+    if (nb->has_values && !interrupted()) book_result("accuracy %.3f%s", acc, diverged);
+    free(start);
     vit_free(v);
-    data_iter_free(nb->test_iter);
     data_iter_free(train_iter);
 }
 
-// ## The comparisons
+// ## What k devices compute, send and keep
 
-static VitPlan plan_of(const Notebook *nb, int k) {
-    return (VitPlan){.k = k,
-                     .width = nb->width,
-                     .batch_size = nb->flags.batch_size,
-                     .steps = COMPARED_STEPS,
-                     .seed = nb->flags.seed};
+static Prediction ask_how_many(void) {
+    return predict_first("One device makes 20 steps of training, and so do 2, 3, 4 and 8 devices "
+                         "that split every layer. In how many of these four cases are all "
+                         "parameters equal to those of one device, to the last bit?");
 }
 
-static void compare_devices(const Notebook *nb) {
-    static const int counts[] = {1, 2, 3, 4, 8};
-    enum { RUNS = sizeof counts / sizeof *counts, ONE = 0, FOUR = 3 };
-    VitRun runs[RUNS];
-    int n = 0;
-    for (; n < RUNS && book_can_use_devices(counts[n]); n++) {
-        VitPlan plan = plan_of(nb, counts[n]);
-        runs[n] = run_steps(&plan, nb->train_data);
+static Prediction ask_about_bytes(void) {
+    return predict_first("The network has 204,938 parameters. A minibatch has 256 images of 16 "
+                         "tokens with 64 numbers each. How many times as many bytes does a device "
+                         "send in a step if the layers are split, compared with data parallelism?");
+}
+
+static void compare_devices(const Notebook *nb, const int counts[], int n) {
+    VitRun runs[MOST_COMPARED];
+    int equal = 0;
+    Prediction expected = n > 2 ? ask_how_many() : (Prediction){0};
+    for (int r = 0; r < n; r++) {
+        VitPlan plan = plan_of(nb, counts[r]);
+        runs[r] = run_steps(&plan, nb->train_data);
+        if (r > 0) equal += num_different_numbers(&runs[r], &runs[0]) == 0;
     }
     print_bits(runs, n);
-    if (n > FOUR) {
-        double times = print_sent(&runs[FOUR]);
-        (void)times;
-        print_split_memory(&runs[ONE], &runs[FOUR]);
-    }
-    for (int i = 0; i < n; i++) vit_run_free(&runs[i]);
+    predict_compare(expected, equal, "cases");
+    const VitRun *four = &runs[n > 3 ? 3 : n - 1];
+    Prediction times = n > 2 ? ask_about_bytes() : (Prediction){0};
+    predict_compare(times, print_sent(four), "times");
+    print_split_memory(&runs[0], four);
+    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
 }
 
 static void make_mistakes(const Notebook *nb) {
-    VitRun runs[1 + NUM_MISTAKES], first[1 + NUM_MISTAKES];
+    VitRun runs[1 + NUM_MISTAKES], first[1 + NUM_MISTAKES]; // 20 steps; one step
     for (int m = 0; m <= NUM_MISTAKES; m++) {
-        VitPlan plan = plan_of(nb, 4);
+        VitPlan plan = plan_of(nb, nb->k);
         plan.mistake = m == 0 ? NULL : &mistakes[m - 1];
         runs[m] = run_steps(&plan, nb->train_data);
         plan.steps = 1;
@@ -115,33 +366,76 @@ static void make_mistakes(const Notebook *nb) {
     }
 }
 
+static Prediction ask_when(void) {
+    return predict_first("A network of width 1024 is trained on four GPUs of a DGX A100, with 8, "
+                         "32, 128 or 512 images in a minibatch. What is the largest of these "
+                         "numbers for which splitting the layers is faster than splitting the "
+                         "images?");
+}
+
+static void tell_the_story(Notebook *nb) {
+    static const int counts[] = {1, 2, 3, 4, 8};
+    train(nb);
+    if (interrupted()) return;
+    compare_devices(nb, counts, sizeof counts / sizeof *counts);
+    draw_block(book_timeline("_block.png"));
+    if (modelled_machine()) {
+        Prediction when = ask_when();
+        predict_compare(when, print_when_it_pays(), "images");
+    }
+    if (nb->has_values) make_mistakes(nb);
+}
+
+static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
+    const Flag own_flags[] = {
+        {"width", FLAG_INTEGER, &nb->width, "D", .help = "numbers of a token, a multiple of 8",
+         .standard = "64", .least = 8, .most = 2048},
+        {"costs", FLAG_ON, costs, .help = "only model a step (CSV)"},
+        {0},
+    };
+    nb->flags = book_begin(argc, argv,
+                           "Trains a vision transformer on four devices that split its layers.\n"
+                           "With --devices K: only on K devices.",
+                           "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
+                           "no-shuffle data csv live",
+                           (Program){.own = own_flags,
+                                     .quick_means = "--epochs 1 --train-size 16384",
+                                     .next = "make book"});
+    nb->k = book_devices(nb->flags.devices, 4, 1);
+    nb->has_values = nb->flags.backend != BACKEND_MODEL;
+    if (nb->width % HEADS != 0)
+        die_usage("a multiple of 8, such as 64",
+                  "--width %d: each of 8 heads needs as many numbers", nb->width);
+    if (nb->k > MOST_SPLIT)
+        die_usage("--devices 2, 4 or 8", "--devices %d: the layers have 8 heads", nb->k);
+}
+
 int main(int argc, char *argv[]) {
     static Notebook nb;
     bool costs = false;
-    const Flag own_flags[] = {
-        {"width", FLAG_INTEGER, &nb.width, "D", .help = "numbers in each token, a multiple of 8",
-         .standard = "64", .least = 8, .most = 1024},
-        {"costs", FLAG_ON, &costs, .help = "only model a step (CSV)"},
-        {0},
-    };
-    nb.flags = book_begin(argc, argv, "Trains a vision transformer whose layers are split.",
-                          "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
-                          "no-shuffle data live",
-                          (Program){.own = own_flags, .next = "make book"});
-    nb.k = book_devices(nb.flags.devices, 4, 1);
-    book_outputs(".csv .png _block.png _block.svg");
-    nb.train_data = fashion_mnist_open(nb.flags.data, true, nb.flags.train_size);
-    nb.test_data = fashion_mnist_open(nb.flags.data, false, nb.flags.test_size);
+    read_flags(&nb, argc, argv, &costs);
     if (costs) {
         VitPlan plan = plan_of(&nb, nb.k);
         tell_costs(&plan);
         return book_end();
     }
-    train(&nb);
-    compare_devices(&nb);
-    make_mistakes(&nb);
-    print_when_it_pays();
-    draw_block();
+    bool story = nb.flags.devices == 0;
+    modelled_clock_use_ranks(true); // each device has its own host thread
+    book_outputs("%s%s", nb.has_values ? ".csv .png" : "", story ? " _block.png _block.svg" : "");
+    nb.curves = curves_new(&nb.flags, nb.has_values ? book_output(".csv") : NULL,
+                           nb.has_values ? book_output(".png") : NULL);
+    nb.train_data = fashion_mnist_open(nb.flags.data, true, nb.flags.train_size);
+    nb.test_data = fashion_mnist_open(nb.flags.data, false, nb.flags.test_size);
+    nb.test_iter = data_iter_new(nb.test_data, 256, false, 0);
+    if (num_gpus() == 0 && nb.has_values) warn_if_cpu_is_slow();
+    if (story)
+        tell_the_story(&nb);
+    else
+        train(&nb);
+    if (!story && nb.k > 1 && !nb.flags.memory && !interrupted())
+        compare_devices(&nb, (const int[]){1, nb.k}, 2);
+    curves_free(nb.curves);
+    data_iter_free(nb.test_iter);
     dataset_free(nb.train_data);
     dataset_free(nb.test_data);
     return book_end();

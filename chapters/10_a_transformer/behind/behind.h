@@ -6,7 +6,7 @@
 #include "common/model/machine.h"
 #include "../mistakes.h"
 
-enum { COMPARED_STEPS = 20 };
+enum { COMPARED_STEPS = 20, MOST_COMPARED = 5 };
 
 typedef struct VitPlan {
     int k, width, batch_size, steps;
@@ -49,10 +49,12 @@ double print_sent(const VitRun *run);
 void print_split_memory(const VitRun *one, const VitRun *split);
 // Each mistake, beside the right run (runs[0]).
 void print_mistakes(const VitRun runs[], const VitRun first[]);
-// A step of a large network on three machines, split in both ways.
-void print_when_it_pays(void);
+// A step of a large network on four devices of three machines, split in both ways. Returns the
+// largest number of images for which, on the first, splitting the layers is faster.
+double print_when_it_pays(void);
 // For the figure to move: one step, as a CSV.
 void tell_costs(const VitPlan *plan);
-// The second block of four devices, forward and backward, as a picture:
-// book_timeline("_block.png").
-void draw_block(void);
+// The second block of a large network on four GPUs, forward and backward, as a picture. Nothing
+// with
+// --machine none.
+void draw_block(const char *png);

@@ -13,8 +13,8 @@ static void add_device_count(Table *t, int k) {
 static void heads_text(int k, char text[48]) {
     int end = 0;
     for (int i = 0; i < k; i++)
-        end += snprintf(text + end, 48 - (size_t)end, "%s%ld", i ? " + " : "",
-                        vit_groups(k, i).count);
+        end +=
+            snprintf(text + end, 48 - (size_t)end, "%s%ld", i ? " + " : "", vit_groups(k, i).count);
 }
 
 void print_bits(const VitRun runs[], int n) {
@@ -64,7 +64,8 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
                     WHOLE("differ after 1 step"), WORDS("copies equal", 12));
     for (int m = 0; m <= NUM_MISTAKES; m++) {
         table_text(&t, "%s", m == 0 ? "none" : mistakes[m - 1].what);
-        table_numbers(&t, runs[m].losses[0], runs[m].losses[last], num_different_numbers(&first[m], &first[0]));
+        table_numbers(&t, runs[m].losses[0], runs[m].losses[last],
+                      num_different_numbers(&first[m], &first[0]));
         table_text(&t, "%s", runs[m].equal_copies ? "yes" : "no");
     }
 }
@@ -84,10 +85,10 @@ static Seconds seconds_of(VitPlan plan, const Machine *machine) {
     return (Seconds){one.seconds, ddp.seconds, layers.seconds};
 }
 
-void print_when_it_pays(void) {
+double print_when_it_pays(void) {
     static const char *const names[] = {"dgx-a100", "rtx4090-pcie", "cluster-10gbe"};
     static const int images[] = {8, 32, 128, 512};
-    if (!modelled_machine()) return;
+    double most = 0;
     printf("\n");
     Table t = TABLE(NULL, WORDS("four devices of", 15), WHOLE("images"),
                     FIXED("one device", 2, .unit = "ms"), FIXED("images split", 2, .unit = "ms"),
@@ -98,7 +99,9 @@ void print_when_it_pays(void) {
             Seconds s = seconds_of(plan, machine_find(names[m]));
             table_text(&t, "%s", i == 0 ? names[m] : "");
             table_numbers(&t, images[i], s.one, s.images, s.layers);
+            if (m == 0 && s.layers < s.images) most = images[i];
         }
+    return most;
 }
 
 void tell_costs(const VitPlan *plan) {
@@ -122,9 +125,8 @@ static double begin_of(const VitRun *run, const char *work, int n) {
     return NAN;
 }
 
-void draw_block(void) {
+void draw_block(const char *png) {
     enum { IMAGES = 64 };
-    const char *png = book_timeline("_block.png");
     if (!modelled_machine()) return;
     VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = IMAGES};
     const Machine *machine = machine_find("dgx-a100");
