@@ -20,6 +20,10 @@ enum { ROWS = 4, VECTORS = 4 }; // 16 + 4 + 4
 enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for a product before it is added: no FMA
 #endif
 
+// With a single vector of B, so few rows would be too few sums. (Rows in blocks of VL must not be
+// more.)
+enum { MOST_ROWS = VL < 8 ? ROWS : 8 };
+
 // How A is stored, and whether sums are trees. The compiler makes a copy of the functions below for
 // each layout.
 typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, TREE_BY_ROWS, TREE_BY_COLUMNS } Layout;
@@ -48,7 +52,7 @@ INLINE void send_for(Target to, const int R, const int N) {
     }
 }
 
-INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
+INLINE void store(Target to, Vec sum[MOST_ROWS][VECTORS], const int R, const int N) {
     UNROLL for (int r = 0; r < R; r++, to.C += to.row) {
         UNROLL for (int n = 0; n < N; n++) {
             float *c = to.C + (size_t)n * to.block;
@@ -65,8 +69,8 @@ INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
 
 // The sums of a tile over k..end, for R rows of A and N vectors of B from `vector` on.
 INLINE void add_up(const Product *p, const float *A, int vector, int k, int end, const int R,
-                   const int N, const Layout layout, Vec sum[ROWS][VECTORS]) {
-    const float *a[ROWS], *b[VECTORS];
+                   const int N, const Layout layout, Vec sum[MOST_ROWS][VECTORS]) {
+    const float *a[MOST_ROWS], *b[VECTORS];
     Vec right[VECTORS];
     UNROLL for (int r = 0; r < R; r++) a[r] = A + (size_t)r * p->a_row;
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
@@ -98,7 +102,8 @@ static void find_joins(int first, int groups, unsigned char joins[MOST_GROUPS]) 
 }
 
 INLINE void add_up_tree(const Product *p, const float *A, int vector, const int R, const int N,
-                        const Layout layout, const unsigned char *joins, Vec sum[ROWS][VECTORS]) {
+                        const Layout layout, const unsigned char *joins,
+                        Vec sum[MOST_ROWS][VECTORS]) {
     enum { LEVELS = 6 };
     _Alignas(Vec) float halves[LEVELS][ROWS * VECTORS * VL], *half = halves[0];
     for (int g = 0, k = 0;; g++, k += p->tree.group) {
@@ -122,7 +127,7 @@ INLINE void add_up_tree(const Product *p, const float *A, int vector, const int 
 // The tile of C from `row` and `vector` on, R rows and N vectors.
 INLINE void tile(const Product *p, const float *A, int row, int vector, const int R, const int N,
                  const Layout layout, const unsigned char *joins) {
-    Vec sum[ROWS][VECTORS];
+    Vec sum[MOST_ROWS][VECTORS];
     Target to = target_of(p, row, vector, N);
     if (p->depth >= FAR) send_for(to, R, N);
     if (layout == TREE_BY_ROWS || layout == TREE_BY_COLUMNS)
@@ -139,10 +144,11 @@ INLINE const float *row_of_A(const Product *p, int row) {
 
 INLINE void columns(const Product *p, int vector, const int N, const Layout layout,
                     const unsigned char *joins) {
+    const int most = N == 1 ? MOST_ROWS : ROWS;
     int row = 0;
-    for (; row + ROWS <= p->rows; row += ROWS)
-        tile(p, row_of_A(p, row), row, vector, ROWS, N, layout, joins);
-    if (ROWS > 4 && row + 4 <= p->rows) {
+    for (; row + most <= p->rows; row += most)
+        tile(p, row_of_A(p, row), row, vector, most, N, layout, joins);
+    if (most > 4 && row + 4 <= p->rows) {
         tile(p, row_of_A(p, row), row, vector, 4, N, layout, joins);
         row += 4;
     }
@@ -200,6 +206,10 @@ static void multiply(const Product *p) {
 void product(const Product *p) {
     if (p->tree.groups > 0) {
         as_tree(p);
+        return;
+    }
+    if (p->depth <= DEPTH) {
+        multiply(p);
         return;
     }
     Product part = *p;
