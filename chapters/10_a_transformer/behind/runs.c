@@ -44,8 +44,7 @@ VitRun run_steps(const VitPlan *plan, const Dataset *data) {
     DataIter *batches = data_iter_new(data, plan->batch_size, true, plan->seed);
     data_iter_start(batches, 0);
     for (int s = 0; s < plan->steps; s++) {
-        if (!data_iter_next(batches, &X, &y))
-            die("a larger --train-size", "an epoch of so few images ends before the last step");
+        CHECK(data_iter_next(batches, &X, &y), "these steps are within an epoch");
         ledger_reset();
         vit_train_batch(v, X, y, 1e-3f, losses);
         run.losses[s] = mean_loss(losses[0], X->shape[0]);
