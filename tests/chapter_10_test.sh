@@ -8,7 +8,7 @@ small_data_set 5200
 run --epochs 1 --batch-size 64 --train-size 2048 --test-size 64
 good
 [ "$(wc -l <log)" -le 60 ] || complain "$(wc -l <log) lines"
-figures log 'length > 100'
+figures log 'length > 100 && !/^test acc/'
 verdict "ends without an error, and prints no NaN"
 is_png plots/$name.png
 is_png plots/${name}_block.png
@@ -24,7 +24,7 @@ log_rows <<'ROWS'
 8 devices | 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 * 0
 layers split | 6.29 6.29
 images split .DDP. | 1.23 1.23
-1 device | 3.3 * 40..60
+1 device | 3.3 * 30..60
 4 devices | 0.9 * 17..35
 the last bias on every device | * * 0 yes
 no sum in the backward pass | * * 20000..204938 no
@@ -39,11 +39,9 @@ figures log '/^  (1|2|4|8) devices? +[18421+ ]+ [0-9.]+ +0$/ { n++; if (n > 1 &&
     END { if (n != 8) print n, "rows" }'
 verdict "equal losses where they must be, others where a mistake is in the forward pass"
 # Over NVLink, splitting layers is faster than splitting images if a step has few, and slower if it has many; over Ethernet never.
-figures log '/^  dgx-a100 / { of = "dgx" } /^  rtx4090-pcie / { of = "pcie" } /^  cluster-10gbe / { of = "net" }
-    /^  (dgx|rtx|clu|-) *.* +(8|32|128|512) +[0-9.]+ +[0-9.]+ +[0-9.]+$/ { n++; images = $(NF - 3); one = $(NF - 2); ddp = $(NF - 1); layers = $NF
-      if (of == "dgx" && layers < ddp != images < 128) print
-      if (of == "dgx" && layers > one) print
-      if (of == "net" && images > 8 && layers < one) print }
+figures log '/^  (dgx-a100|rtx4090-pcie|cluster-10gbe) +(8|32|128|512) +[0-9.]+ +[0-9.]+ +[0-9.]+$/ { n++; images = $2; one = $3; ddp = $4; layers = $5
+      if ($1 ~ /^dgx/ && (layers > one || layers < ddp != images < 128)) print
+      if ($1 ~ /^cluster/ && layers < one) print }
     END { if (n != 12) print n, "rows" }'
 verdict "when it pays"
 
@@ -60,8 +58,8 @@ lacks ' nan'
 verdict "--backend model: bytes and memory without values"
 # The figure to move, at the place of the tables.
 works --costs --backend model --devices 4 --width 1024 --batch-size 32
-figures log 'NR == 1 { if ($0 != "devices,width,images,bytes_layers,bytes_images,seconds_one,seconds_images,seconds_layers") print }
-    NR == 2 { split($0, v, ","); if (v[4] != 16 * 32 * 16 * 1024 * 4 * 1.5 || v[8] >= v[7]) print } END { if (NR != 2) print NR, "lines" }'
+figures plots/${name}_costs.csv 'NR == 1 { if ($0 != "split,bytes,seconds") print } { n = NR } /^images/ { seconds = $3 }
+    /^layers/ && ($2 != 16 * 32 * 16 * 1024 * 4 * 1.5 || $3 >= seconds) { print } END { if (n != 4) print n, "lines" }'
 verdict "--costs: a step of another network"
 refusals <<ROWS
 1 for activations | $wide --devices 1

@@ -441,7 +441,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     const Flag own_flags[] = {
         {"width", FLAG_INTEGER, &nb->width, "D", .help = "numbers of a token, a multiple of 8",
          .standard = "64", .least = 8, .most = 2048},
-        {"costs", FLAG_ON, costs, .help = "only model a step (CSV)"},
+        {"costs", FLAG_ON, costs, .help = "only model a step, split in both ways (CSV)"},
         {0},
     };
     nb->flags = book_begin(argc, argv,
@@ -466,6 +466,7 @@ int main(int argc, char *argv[]) {
     bool costs = false;
     read_flags(&nb, argc, argv, &costs);
     if (costs) {
+        book_outputs("_costs.csv");
         tell_costs(&(VitPlan){.k = nb.k, .width = nb.width, .batch_size = nb.flags.batch_size});
         return book_end();
     }

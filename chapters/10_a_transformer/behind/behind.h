@@ -52,7 +52,8 @@ void print_mistakes(const VitRun runs[], const VitRun first[]);
 // A step of a large network on four devices of three machines, split in both ways. Returns the
 // largest number of images for which, on the first, splitting the layers is faster.
 double print_when_it_pays(void);
-// For the figure to move: one step, as a CSV.
+// For the figure to move: one step on the machine of the modelled clock, split in both ways, as a
+// table and as book_output("_costs.csv").
 void tell_costs(const VitPlan *plan);
 // The second block of a large network on four GPUs, forward and backward, as a picture. Nothing
 // with

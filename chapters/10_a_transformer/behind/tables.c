@@ -97,7 +97,7 @@ double print_when_it_pays(void) {
         for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
             VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = images[i]};
             Seconds s = seconds_of(plan, machine_find(names[m]));
-            table_text(&t, "%s", i == 0 ? names[m] : "");
+            table_text(&t, "%s", names[m]);
             table_numbers(&t, images[i], s.one, s.images, s.layers);
             if (m == 0 && s.layers < s.images) most = images[i];
         }
@@ -106,14 +106,19 @@ double print_when_it_pays(void) {
 
 void tell_costs(const VitPlan *plan) {
     const Machine *machine = book_needs_machine("--costs");
+    OutputFile csv = output_open(book_output("_costs.csv"));
     VitRun layers = model_step(plan, machine, false);
     Seconds s = seconds_of(*plan, machine);
-    Table t = TABLE(stdout, WHOLE(NULL, .csv = "devices"), WHOLE(NULL, .csv = "width"),
-                    WHOLE(NULL, .csv = "images"), WHOLE(NULL, .csv = "bytes_layers"),
-                    WHOLE(NULL, .csv = "bytes_images"), WHOLE(NULL, .csv = "seconds_one"),
-                    WHOLE(NULL, .csv = "seconds_images"), WHOLE(NULL, .csv = "seconds_layers"));
-    table_numbers(&t, plan->k, plan->width, plan->batch_size, (double)layers.sent,
-                  (double)vit_bytes_of_ddp(plan->width, plan->k, 0), s.one, s.images, s.layers);
+    Table t = TABLE(csv.stream, WORDS("a step of four blocks", 24, .csv = "split"),
+                    FIXED("a device sends", 2, .unit = "MB", .csv = "bytes"),
+                    FIXED("takes", 3, .unit = "ms", .csv = "seconds"));
+    table_text(&t, "one device");
+    table_numbers(&t, 0, s.one);
+    table_text(&t, "images split");
+    table_numbers(&t, (double)vit_bytes_of_ddp(plan->width, plan->k, 0), s.images);
+    table_text(&t, "layers split");
+    table_numbers(&t, (double)layers.sent, s.layers);
+    output_close(&csv);
 }
 
 // ---- a block as a picture -----------------------------------------------------------------------
