@@ -18,11 +18,11 @@ static __host__ __device__ size_t shared_row(size_t cols) { return cols | 1; }
 
 // T rows of `cols` floats, copied to `to` unless that is NULL. All threads of the block must call
 // this, and wait before they read the rows.
-static __device__ struct Rows rows_of(const float *x, size_t row, size_t T, size_t cols,
+static __device__ struct Rows rows_of(const float *x, size_t row, unsigned T, unsigned cols,
                                       float *to) {
     if (!to) return {x, row};
-    for (size_t i = threadIdx.x; i < T * cols; i += THREADS) {
-        const size_t t = i / cols, d = i % cols;
+    for (unsigned i = threadIdx.x; i < T * cols; i += THREADS) {
+        const unsigned t = i / cols, d = i % cols;
         to[t * shared_row(cols) + d] = x[t * row + d];
     }
     return {to, shared_row(cols)};
@@ -64,20 +64,21 @@ static __device__ void softmax_of_scores(struct Rows qkv, struct attention_shape
 static __global__ void attention_forward(struct attention_forward_args a, bool fits) {
     extern __shared__ float shared[];
     const struct attention_shape s = a.s;
-    const size_t T = s.T, width = s.width, row = s.heads * width;
+    const unsigned T = s.T, width = s.width;
+    const size_t row = (size_t)s.heads * width, square = (size_t)T * T;
     for (size_t head = blockIdx.x; head < (size_t)s.N * s.heads; head += gridDim.x) {
         const size_t first = first_of(s, head);
-        float *probs = a.probs + head * T * T;
+        float *probs = a.probs + head * square;
         const struct Rows qkv =
             rows_of(a.QKV + 3 * first, 3 * row, T, 3 * width, fits ? shared : NULL);
         __syncthreads();
         softmax_of_scores(qkv, s, probs);
         __syncthreads();
-        for (size_t at = threadIdx.x; at < T * width; at += THREADS) {
-            const size_t i = at / width, d = at % width;
-            const float *v = qkv.x + 2 * width + d;
+        for (unsigned at = threadIdx.x; at < T * width; at += THREADS) {
+            const unsigned i = at / width, d = at % width;
+            const float *p = probs + (size_t)i * T, *v = qkv.x + 2 * width + d;
             float sum = 0;
-            for (size_t j = 0; j < T; j++) sum += probs[i * T + j] * v[j * qkv.row];
+            for (unsigned j = 0; j < T; j++) sum += p[j] * v[j * qkv.row];
             a.Y[first + i * row + d] = sum;
         }
         __syncthreads(); // all have read it before the next head overwrites it
@@ -117,9 +118,10 @@ static __device__ void gradients_of_scores(struct Rows qkv, struct Rows dY, cons
 static __device__ void add_gradients(struct Rows qkv, struct Rows dY, const float *probs,
                                      const float *dS, struct attention_shape s, float beta,
                                      float *dQKV) {
-    const size_t T = s.T, width = s.width, row = 3 * s.heads * width;
-    for (size_t at = threadIdx.x; at < T * width; at += THREADS) {
-        const size_t t = at / width, d = at % width;
+    const size_t T = s.T, row = 3 * (size_t)s.heads * s.width;
+    const unsigned width = s.width;
+    for (unsigned at = threadIdx.x; at < s.T * width; at += THREADS) {
+        const unsigned t = at / width, d = at % width;
         float dq = 0, dk = 0, dv = 0;
         for (size_t u = 0; u < T; u++) {
             const float *q = qkv.x + u * qkv.row + d, *k = q + width;
@@ -139,13 +141,14 @@ static __device__ void add_gradients(struct Rows qkv, struct Rows dY, const floa
 static __global__ void attention_backward(struct attention_backward_args a, float *scratch) {
     extern __shared__ float shared[];
     const struct attention_shape s = a.s;
-    const size_t T = s.T, width = s.width, row = s.heads * width;
-    float *dS = scratch ? scratch + blockIdx.x * T * T : shared;
-    float *qkv_copy = scratch ? NULL : shared + T * T;
+    const unsigned T = s.T, width = s.width;
+    const size_t row = (size_t)s.heads * width, square = (size_t)T * T;
+    float *dS = scratch ? scratch + blockIdx.x * square : shared;
+    float *qkv_copy = scratch ? NULL : shared + square;
     float *dY_copy = scratch ? NULL : qkv_copy + T * shared_row(3 * width);
     for (size_t head = blockIdx.x; head < (size_t)s.N * s.heads; head += gridDim.x) {
         const size_t first = first_of(s, head);
-        const float *probs = a.probs + head * T * T;
+        const float *probs = a.probs + head * square;
         const struct Rows qkv = rows_of(a.QKV + 3 * first, 3 * row, T, 3 * width, qkv_copy);
         const struct Rows dY = rows_of(a.dY + first, row, T, width, dY_copy);
         __syncthreads();
