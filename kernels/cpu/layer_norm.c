@@ -31,11 +31,15 @@ static float variance_of(const float *x, int n, float mean) {
 }
 
 static void forward_row(const struct layer_norm_forward_args *a, int row) {
-    const float *restrict X = a->X + (size_t)row * (size_t)a->cols;
-    float *restrict Y = a->Y + (size_t)row * (size_t)a->cols, *stats = a->stats + 2 * (size_t)row;
-    float mean = mean_of(X, a->cols);
-    float inverse = 1 / sqrtf(variance_of(X, a->cols, mean) + a->eps);
-    for (int i = 0; i < a->cols; i++) Y[i] = (X[i] - mean) * inverse * a->weight[i] + a->bias[i];
+    int cols = a->cols;
+    const float *X = a->X + (size_t)row * (size_t)cols, *weight = a->weight, *bias = a->bias;
+    float *Y = a->Y + (size_t)row * (size_t)cols, *stats = a->stats + 2 * (size_t)row;
+    float mean = mean_of(X, cols), inverse = 1 / sqrtf(variance_of(X, cols, mean) + a->eps);
+    for (int i = 0; i < cols; i += VL) {
+        int n = cols - i;
+        Vec xhat = (some_at(X + i, n) - mean) * inverse;
+        some_to(Y + i, xhat * some_at(weight + i, n) + some_at(bias + i, n), n);
+    }
     stats[0] = mean;
     stats[1] = inverse;
 }
@@ -47,27 +51,23 @@ CPU_KERNEL(layer_norm_forward) {
 }
 
 static void input_of_row(const struct layer_norm_backward_input_args *a, int row) {
-    int cols = a->cols, i = 0;
-    const float *X = a->X + (size_t)row * (size_t)cols, *dY = a->dY + (size_t)row * (size_t)cols;
-    const float *weight = a->weight, mean = a->stats[2 * (size_t)row];
-    float *dX = a->dX + (size_t)row * (size_t)cols, inverse = a->stats[2 * (size_t)row + 1];
-    Vec sums = {0}, products = {0}; // of g; of g xhat
-    for (; i + VL <= cols; i += VL) {
-        Vec g = vec_at(dY + i) * vec_at(weight + i);
+    int cols = a->cols;
+    size_t at = (size_t)row * (size_t)cols;
+    const float *X = a->X + at, *dY = a->dY + at, *weight = a->weight;
+    float *dX = a->dX + at, mean = a->stats[2 * (size_t)row],
+          inverse = a->stats[2 * (size_t)row + 1];
+    Vec sums = {0}, products = {0}; // of g; of g xhat. Beyond the end, g is 0.
+    for (int i = 0; i < cols; i += VL) {
+        Vec g = some_at(dY + i, cols - i) * some_at(weight + i, cols - i);
         sums += g;
-        products += g * ((vec_at(X + i) - mean) * inverse);
+        products += g * ((some_at(X + i, cols - i) - mean) * inverse);
     }
-    float sum = total_of(sums), product = total_of(products);
-    for (; i < cols; i++) {
-        float g = dY[i] * weight[i];
-        sum += g;
-        product += g * ((X[i] - mean) * inverse);
-    }
-    sum /= (float)cols, product /= (float)cols;
-    for (i = 0; i < cols; i++) {
-        float xhat = (X[i] - mean) * inverse;
-        float d = (dY[i] * weight[i] - sum - xhat * product) * inverse;
-        dX[i] = a->beta != 0 ? dX[i] + d : d;
+    float mean_g = total_of(sums) / (float)cols, slope = total_of(products) / (float)cols;
+    for (int i = 0; i < cols; i += VL) {
+        int n = cols - i;
+        Vec g = some_at(dY + i, n) * some_at(weight + i, n);
+        Vec xhat = (some_at(X + i, n) - mean) * inverse, d = (g - mean_g - xhat * slope) * inverse;
+        some_to(dX + i, a->beta != 0 ? some_at(dX + i, n) + d : d, n);
     }
 }
 
