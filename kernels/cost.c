@@ -40,6 +40,9 @@
 
 #include <stdbool.h>
 
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
+
 // n if it is needed, else 0.
 static double when(bool needed, double n) { return needed ? n : 0; }
 
@@ -120,22 +123,20 @@ static KernelCost gemm_cost(const void *args) {
     return cost(COST_PRODUCT, 2 * M * N * K + kept(a->beta, M * N), floats);
 }
 
+// Fewer rows than parts do not need all of b.
 static KernelCost add_bias_forward_cost(const void *args) {
     const struct add_bias_forward_args *a = args;
-    double n = (double)a->rows * a->cols;
-    return cost(COST_ELEMENTS, n, 2 * n + when(n > 0, a->cols));
+    double n = (double)a->rows * a->cols, b = (double)larger(a->parts, 1) * a->cols;
+    return cost(COST_ELEMENTS, n, 2 * n + (b < n ? b : n));
 }
 
 static KernelCost add_bias_backward_cost(const void *args) {
     const struct add_bias_backward_args *a = args;
-    double n = (double)a->rows * a->cols;
-    return cost(COST_ELEMENTS, n + kept(a->beta, a->cols), n + a->cols + kept(a->beta, a->cols));
+    double n = (double)a->rows * a->cols, b = (double)larger(a->parts, 1) * a->cols;
+    return cost(COST_ELEMENTS, n + kept(a->beta, b), n + b + kept(a->beta, b));
 }
 
 // ---- convolution and pooling -------------------------------------------------------------------
-
-static int smaller(int a, int b) { return a < b ? a : b; }
-static int larger(int a, int b) { return a > b ? a : b; }
 
 // How many of the `size` rows (or columns) of an image are in some window. Windows may overlap, and
 // with a stride larger than the kernel there are pixels in no window.
@@ -295,6 +296,75 @@ static KernelCost batch_norm_backward_input_cost(const void *args) {
     c.flop += kept(a->beta, n);
     c.bytes += kept(a->beta, n) * sizeof(float);
     return c;
+}
+
+// ---- transformers ------------------------------------------------------------------------------
+
+// For each number: an addition for the mean; a deviation, its square, an addition; xhat, and two
+// FLOP for weight and bias. For each row: two divisions, then 1 / sqrt(var + eps).
+static KernelCost layer_norm_forward_cost(const void *args) {
+    const struct layer_norm_forward_args *a = args;
+    double rows = a->rows, n = rows * a->cols;
+    return cost(COST_ELEMENTS, 7 * n + 5 * rows, 2 * n + 2 * rows + when(n > 0, 2 * a->cols));
+}
+
+// For each number: two FLOP for xhat; g and two sums, with one product; four for dX. For each row:
+// its two means.
+static KernelCost layer_norm_backward_input_cost(const void *args) {
+    const struct layer_norm_backward_input_args *a = args;
+    double rows = a->rows, n = rows * a->cols, keep = kept(a->beta, n);
+    return cost(COST_ELEMENTS, 10 * n + 2 * rows + keep,
+                3 * n + 2 * rows + when(n > 0, a->cols) + keep);
+}
+
+static KernelCost layer_norm_backward_params_cost(const void *args) {
+    const struct layer_norm_backward_params_args *a = args;
+    double rows = a->rows, n = rows * a->cols, keep = kept(a->beta, 2 * (double)a->cols);
+    return cost(COST_ELEMENTS, 5 * n + keep,
+                2 * n + when(n > 0, 2 * rows) + 2 * (double)a->cols + keep);
+}
+
+// P has a factor, erf, an addition and a half.
+static KernelCost gelu_forward_cost(const void *args) {
+    const struct gelu_forward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, 5 * n, 2 * n);
+}
+
+// P as above; p has a square, a half, exp and a factor; then three that put them together.
+static KernelCost gelu_backward_cost(const void *args) {
+    const struct gelu_backward_args *a = args;
+    double n = (double)a->n;
+    return cost(COST_ELEMENTS, 11 * n + kept(a->beta, n), 3 * n + kept(a->beta, n));
+}
+
+static KernelCost patches_cost(const void *args) {
+    const struct patches_args *a = args;
+    return cost(COST_ELEMENTS, 0, 2 * (double)a->N * a->C * a->H * a->W);
+}
+
+typedef struct attention_shape Attention;
+
+static double size_tokens(const Attention *s) { return (double)s->N * s->T * s->heads * s->width; }
+static double size_probs(const Attention *s) { return (double)s->N * s->heads * s->T * s->T; }
+
+// For each query and key: a product and an addition for each of `width` numbers, for the score and
+// again for Y; a division by sqrt(width), which is computed once; five FLOP for softmax. (These
+// count as waiting for memory: the matrices of one head are too small for a product's speed.)
+static KernelCost attention_forward_cost(const void *args) {
+    const struct attention_forward_args *a = args;
+    double tokens = size_tokens(&a->s), probs = size_probs(&a->s);
+    return cost(COST_ELEMENTS, probs * (4 * a->s.width + 6) + when(probs > 0, 1),
+                4 * tokens + probs);
+}
+
+// Four products of matrices: for the gradients of probs, queries, keys and values. Each probability
+// also has two FLOP for a sum over the row, and three for the gradient of its score.
+static KernelCost attention_backward_cost(const void *args) {
+    const struct attention_backward_args *a = args;
+    double tokens = size_tokens(&a->s), probs = size_probs(&a->s), keep = kept(a->beta, 3 * tokens);
+    return cost(COST_ELEMENTS, probs * (8 * a->s.width + 5) + when(probs > 0, 1) + keep,
+                7 * tokens + probs + keep);
 }
 
 // ---- loss, accuracy, update --------------------------------------------------------------------

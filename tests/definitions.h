@@ -110,15 +110,22 @@ DEFINITION(gemm) {
             finish(&a->C[i * a->N + j], sum, a->beta);
         }
 }
+
+static int at_least_1(int parts) { return parts > 0 ? parts : 1; }
+
 DEFINITION(add_bias_forward) {
-    for (int i = 0; i < a->rows * a->cols; i++)
-        store(&a->Y[i], add(load(&a->X[i]), load(&a->b[i % a->cols])));
+    for (int i = 0; i < a->rows * a->cols; i++) {
+        int part = i / a->cols % at_least_1(a->parts);
+        store(&a->Y[i], add(load(&a->X[i]), load(&a->b[part * a->cols + i % a->cols])));
+    }
 }
 DEFINITION(add_bias_backward) {
-    for (int col = 0; col < a->cols; col++) {
+    int parts = at_least_1(a->parts);
+    for (int i = 0; i < parts * a->cols; i++) {
         double sum = 0;
-        for (int row = 0; row < a->rows; row++) sum = add(sum, load(&a->dY[row * a->cols + col]));
-        finish(&a->db[col], sum, a->beta);
+        for (int row = i / a->cols; row < a->rows; row += parts)
+            sum = add(sum, load(&a->dY[row * a->cols + i % a->cols]));
+        finish(&a->db[i], sum, a->beta);
     }
 }
 
@@ -373,6 +380,181 @@ DEFINITION(batch_norm_backward_input) {
             }
             finish(&a->dX[at], multiply(scale, d), a->beta);
         }
+    }
+}
+
+// ---- transformers ------------------------------------------------------------------------------
+
+DEFINITION(layer_norm_forward) {
+    double *d = zeros(a->cols);
+    for (int row = 0; row < a->rows; row++) {
+        const float *X = a->X + row * a->cols;
+        double sum = 0, squares = 0;
+        for (int j = 0; j < a->cols; j++) sum = add(sum, load(&X[j]));
+        double mean = divide(sum, a->cols);
+        for (int j = 0; j < a->cols; j++) {
+            d[j] = subtract(load(&X[j]), mean);
+            squares = add(squares, multiply(d[j], d[j]));
+        }
+        double inverse = divide(1, count(sqrt(add(divide(squares, a->cols), a->eps))));
+        for (int j = 0; j < a->cols; j++)
+            store(&a->Y[row * a->cols + j],
+                  add(multiply(load(&a->weight[j]), multiply(d[j], inverse)), load(&a->bias[j])));
+        store(&a->stats[2 * row], mean);
+        store(&a->stats[2 * row + 1], inverse);
+    }
+    free(d);
+}
+
+DEFINITION(layer_norm_backward_input) {
+    double *g = zeros(a->cols), *xhat = zeros(a->cols);
+    for (int row = 0; row < a->rows; row++) {
+        double mean = load(&a->stats[2 * row]), inverse = load(&a->stats[2 * row + 1]);
+        double sum = 0, of_products = 0;
+        for (int j = 0, i = row * a->cols; j < a->cols; j++, i++) {
+            g[j] = multiply(load(&a->weight[j]), load(&a->dY[i]));
+            xhat[j] = multiply(subtract(load(&a->X[i]), mean), inverse);
+            sum = add(sum, g[j]);
+            of_products = add(of_products, multiply(g[j], xhat[j]));
+        }
+        double mean_g = divide(sum, a->cols), mean_product = divide(of_products, a->cols);
+        for (int j = 0; j < a->cols; j++) {
+            double d = subtract(subtract(g[j], mean_g), multiply(xhat[j], mean_product));
+            finish(&a->dX[row * a->cols + j], multiply(d, inverse), a->beta);
+        }
+    }
+    free(xhat);
+    free(g);
+}
+
+DEFINITION(layer_norm_backward_params) {
+    for (int j = 0; j < a->cols; j++) {
+        double sum = 0, of_products = 0;
+        for (int row = 0; row < a->rows; row++) {
+            double dY = load(&a->dY[row * a->cols + j]);
+            double d = subtract(load(&a->X[row * a->cols + j]), load(&a->stats[2 * row]));
+            of_products = add(of_products, multiply(dY, multiply(d, load(&a->stats[2 * row + 1]))));
+            sum = add(sum, dY);
+        }
+        finish(&a->dweight[j], of_products, a->beta);
+        finish(&a->dbias[j], sum, a->beta);
+    }
+}
+
+// The normal distribution, and its derivative.
+static double probability_below(double x) {
+    return multiply(add(1, count(erf(multiply(x, sqrt(0.5))))), 0.5);
+}
+static double density(double x) {
+    return multiply(count(exp(multiply(multiply(x, x), -0.5))), 1 / sqrt(2 * acos(-1)));
+}
+
+FOR_EACH_I(gelu_forward,
+           store(&a->Y[i], multiply(load(&a->X[i]), probability_below(load(&a->X[i])))))
+DEFINITION(gelu_backward) {
+    for (size_t i = 0; i < a->n; i++) {
+        double x = load(&a->X[i]), slope = add(probability_below(x), multiply(x, density(x)));
+        finish(&a->dX[i], multiply(load(&a->dY[i]), slope), a->beta);
+    }
+}
+
+DEFINITION(patches) {
+    int across = a->W / a->side, down = a->H / a->side, pixels = a->side * a->side;
+    for (int i = 0; i < a->N * a->C * a->H * a->W; i++) {
+        int token = i / (a->C * pixels), channel = i / pixels % a->C;
+        int n = token / (across * down), square = token % (across * down);
+        int y = square / across * a->side + i % pixels / a->side;
+        int x = square % across * a->side + i % a->side;
+        store(&a->Y[i], load(&a->X[((n * a->C + channel) * a->H + y) * a->W + x]));
+    }
+}
+
+typedef struct attention_shape Attention;
+
+// Where token t of a head begins in Y, of all N heads; three times this in QKV.
+static long token_at(const Attention *s, int head, int t) {
+    return (((long)(head / s->heads) * s->T + t) * s->heads + head % s->heads) * s->width;
+}
+
+static double dot(const float *x, const float *y, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum = add(sum, multiply(load(&x[i]), load(&y[i])));
+    return sum;
+}
+
+static void softmax(double *scores, int n) {
+    double largest = -INFINITY, sum = 0;
+    for (int j = 0; j < n; j++)
+        if (is_larger(scores[j], largest)) largest = scores[j];
+    for (int j = 0; j < n; j++) {
+        scores[j] = count(exp(subtract(scores[j], largest)));
+        sum = add(sum, scores[j]);
+    }
+    for (int j = 0; j < n; j++) scores[j] = divide(scores[j], sum);
+}
+
+DEFINITION(attention_forward) {
+    const Attention *s = &a->s;
+    double *probs = zeros(s->T), root = s->N * s->heads * s->T > 0 ? count(sqrt(s->width)) : 0;
+    for (int row = 0; row < s->N * s->heads * s->T; row++) {
+        int head = row / s->T;
+        long i = token_at(s, head, row % s->T), k = s->width, v = 2 * s->width;
+        for (int j = 0; j < s->T; j++) {
+            const float *key = a->QKV + 3 * token_at(s, head, j) + k;
+            probs[j] = divide(dot(a->QKV + 3 * i, key, s->width), root);
+        }
+        softmax(probs, s->T);
+        for (int j = 0; j < s->T; j++) store(&a->probs[row * s->T + j], probs[j]);
+        for (int d = 0; d < s->width; d++) {
+            double sum = 0;
+            for (int j = 0; j < s->T; j++)
+                sum = add(sum, multiply(probs[j], load(&a->QKV[3 * token_at(s, head, j) + v + d])));
+            store(&a->Y[i + d], sum);
+        }
+    }
+    free(probs);
+}
+
+// The gradients of a head's scores, to be freed.
+static double *score_gradients(const struct attention_backward_args *a, int head, double root) {
+    int T = a->s.T, width = a->s.width;
+    double *d = zeros((long)T * T);
+    for (int i = 0; i < T; i++) {
+        const float *probs = a->probs + (head * T + i) * T, *dY = a->dY + token_at(&a->s, head, i);
+        double sum = 0, *row = d + i * T;
+        for (int j = 0; j < T; j++) {
+            row[j] = dot(dY, a->QKV + 3 * token_at(&a->s, head, j) + 2 * width, width);
+            sum = add(sum, multiply(load(&probs[j]), row[j]));
+        }
+        for (int j = 0; j < T; j++)
+            row[j] = divide(multiply(load(&probs[j]), subtract(row[j], sum)), root);
+    }
+    return d;
+}
+
+DEFINITION(attention_backward) {
+    const Attention *s = &a->s;
+    int T = s->T, width = s->width;
+    double root = s->N * s->heads * T > 0 ? count(sqrt(width)) : 0;
+    for (int head = 0; head < s->N * s->heads; head++) {
+        double *dS = score_gradients(a, head, root);
+        for (int i = 0; i < T * width; i++) {
+            int t = i / width, d = i % width;
+            double dq = 0, dk = 0, dv = 0;
+            for (int u = 0; u < T; u++) {
+                long other = token_at(s, head, u);
+                const float *q = a->QKV + 3 * other, *k = q + width;
+                dq = add(dq, multiply(dS[t * T + u], load(&k[d])));
+                dk = add(dk, multiply(dS[u * T + t], load(&q[d])));
+                dv = add(
+                    dv, multiply(load(&a->probs[(head * T + u) * T + t]), load(&a->dY[other + d])));
+            }
+            float *to = a->dQKV + 3 * token_at(s, head, t) + d;
+            finish(to, dq, a->beta);
+            finish(to + width, dk, a->beta);
+            finish(to + 2 * width, dv, a->beta);
+        }
+        free(dS);
     }
 }
 

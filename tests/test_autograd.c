@@ -8,7 +8,7 @@
 // not matter. (LeNet's gradients are in test_splitting.c, ResNet-18's in test_resnet18.c.)
 #include "cases.h"
 #include "common/tensor/batch_norm.h"
-#include "common/tensor/functional.h"
+#include "common/tensor/transformer.h"
 
 DEATHS_FIRST
 
@@ -158,6 +158,17 @@ GRADIENT(({{4, 3, 2, 3}, {3}, {3}}, .eps = 1e-2, .tolerance = 5e-3),
 GRADIENT(({{4, 3, 2, 3}, {3}, {3}}),
          return batch_norm(a, (BatchNormTensors){b, c, constant(b, 1, 0.5f), constant(b, 1, 1.5f)},
                            (BatchNormOptions){.training = false, .eps = 1e-5f}))
+// A transformer's. (Sequences of 3 tokens; heads of 2 and of 5 numbers.)
+GRADIENT(({{6, 5}, {3, 5}}, "(6, 5)"), return add_position(a, b))
+GRADIENT(({{6, 5}}, "(2, 5)"), return mean_of_tokens(a, 3))
+GRADIENT(({{4, 16}, {8, 16}}, "(4, 8)"), return linear_in_groups(a, b, 4, 2))
+GRADIENT(({{3, 19}, {19}, {19}}, .eps = 1e-2, .tolerance = 1e-3), return layer_norm(a, b, c))
+GRADIENT(({{3, 19}}, .eps = 1e-2, .tolerance = 1e-3), return gelu(a))
+GRADIENT(({{6, 12}}, "(6, 4)", .eps = 1e-2, .tolerance = 1e-3), return attention(a, 3, 2))
+GRADIENT(({{6, 15}}, "(6, 5)", .eps = 1e-2, .tolerance = 1e-3), return attention(a, 3, 1))
+GRADIENT(({{20, 6}}, "(20, 2)", .eps = 1e-2, .tolerance = 1e-3), return attention(a, 20, 1))
+GRADIENT(({{4, 6}, {6, 2}}, .eps = 1e-2, .tolerance = 1e-3), // used twice
+         Tensor *h = gelu(a); return add(attention(h, 2, 2), mm(h, b)))
 // clang-format on
 
 // ---- the tape --------------------------------------------------------------------------------
@@ -408,6 +419,16 @@ DIES("one element", item(T(2)))
 DIES("add up the losses", Tensor *h = relu(P(2, 3)); backward(sum(h)); backward(sum(h)))
 DIES("add up the losses", Tensor *loss = sum(P(3)); backward(loss); backward(loss))
 DIES("add up the losses", Tensor *h = relu(P(2)); backward_from(h, T(2)); backward(sum(h)))
+NO_MATCH(add_position, "tensor of shape (3, 2)", "(4, 2)", T(4, 2), T(3, 2))
+NO_MATCH(layer_norm, "tensor of shape (4,)", "(2, 3)", T(2, 3), T(3), T(4))
+APART(layer_norm, "(2, 3) is on cpu:0, but tensor (3,) is on cpu:1", T(2, 3), T(3), ON(1, 3))
+DIES("trained together", layer_norm(T(2, 3), P(3), T(3)))
+DIES("images get no gradient", patches(P(1, 1, 4, 4), 2))
+DIES("divides the image's height and width", patches(T(1, 1, 4, 6), 4))
+DIES("attention: ", attention(T(6, 8), 3, 2))
+DIES("mean_of_tokens: ", mean_of_tokens(T(6, 8), 4))
+DIES("a power of two", linear_in_groups(T(2, 6), T(4, 6), 3, 0))
+DIES("at most 256", linear_in_groups(T(2, 4), T(514, 4), 0, 2))
 DIES("count_correct: ", count_correct(T(1), T(4, 3), T(2)))
 DIES("one number", count_correct(T(2), T(4, 3), T(4)))
 // clang-format on

@@ -241,22 +241,39 @@ static const int PRODUCTS[][3] = {
     {257, 129, 65}, {129, 257, 64}, {31, 65, 257}, // around vectors, and the blocks that are cut
     {64, 32, 33},   {33, 64, 32},   {800, 128, 0},  {65, 3, 0},
     {0, 65, 33},    {65, 0, 33},    {0, 0, 0}, // a shard without rows; empty sums
+    {48, 192, 64},  {21, 33, 2048},            // a transformer's tokens; 8 groups of 256 products
 };
 static const int SMALL_PRODUCTS[][2][3] = {{{1, 1, 1}, {67, 67, 67}}, {{0, 0, 0}, {5, 5, 5}}};
 static const Shapes products = AND_RANDOM(PRODUCTS, 120, SMALL_PRODUCTS);
 
-CASES(gemm, products, 4) {
+// 1, 2, 4 or 8 groups, if they may be so many.
+static int groups_of(int K) {
+    int groups = 1 << pick(0, 3);
+    while (groups < 8 && K > 256 * groups) groups *= 2;
+    return K % groups == 0 && K <= 256 * groups ? groups : 0;
+}
+// Kinds 0 and 2, of which A is not transposed, once more with groups.
+CASES(gemm, products, 6) {
     size_t M = (size_t)v[0], N = (size_t)v[1], K = (size_t)v[2];
     float beta = (float)pick(0, 1);
     ARGS(.A = in(M * K), .B = in(K * N), .C = out_sum(M * N, beta, SUMMED, v[2]), .beta = beta,
-         .M = v[0], .N = v[1], .K = v[2], .trans_A = kind & 1, .trans_B = kind >> 1);
+         .M = v[0], .N = v[1], .K = v[2], .trans_A = kind < 4 && kind & 1,
+         .trans_B = kind == 2 || kind == 3 || kind == 5, .groups = kind > 3 ? groups_of(v[2]) : 0);
 }
-CASES(add_bias_forward, matrices, 1) {
-    ARGS(.X = in(n), .b = in((size_t)v[1]), .Y = out(n, 0, ROUNDED), .rows = v[0], .cols = v[1]);
+// (With 16 parts, some have more than there are rows.)
+static const int BIAS_PARTS[] = {0, 1, 3, 16};
+static size_t size_bias(const int *v, int parts) { return (size_t)(v[1] * at_least_1(parts)); }
+
+CASES(add_bias_forward, matrices, 4) {
+    int parts = BIAS_PARTS[kind];
+    ARGS(.X = in(n), .b = in(size_bias(v, parts)), .Y = out(n, 0, ROUNDED), .rows = v[0],
+         .cols = v[1], .parts = parts);
 }
-CASES(add_bias_backward, matrices, 2) {
-    ARGS(.dY = in(n), .db = out_sum((size_t)v[1], (float)kind, SUMMED, 3 * v[0]),
-         .beta = (float)kind, .rows = v[0], .cols = v[1]);
+CASES(add_bias_backward, matrices, 8) {
+    int parts = BIAS_PARTS[kind / 2];
+    float beta = (float)(kind % 2);
+    ARGS(.dY = in(n), .db = out_sum(size_bias(v, parts), beta, SUMMED, 3 * v[0]), .beta = beta,
+         .rows = v[0], .cols = v[1], .parts = parts);
 }
 
 // ---- cases: convolution ------------------------------------------------------------------------
@@ -499,6 +516,94 @@ CASES(batch_norm_backward_input, norms, 8) {
     a->mean = around(C, CENTRES[kind / 2 - 1], 1);
     a->sums = around(2 * C, 0, all / 2);
     a->count = around(1, all, 0);
+}
+
+// ---- cases: transformers -----------------------------------------------------------------------
+
+// rows, cols
+static const int TOKENS[][2] = {{0, 64},  {1, 1},    {1, 64},   {5, 3},     {3, 33},  {7, 2},
+                                {80, 64}, {33, 257}, {17, 128}, {1000, 64}, {3, 5000}};
+static const Shapes tokens = SHAPES(TOKENS);
+
+// Each row's mean, then one by its deviation.
+static float *stats_of_rows(const int *v, float centre) {
+    float *stats = in(2 * (size_t)v[0]);
+    for (int i = 0; i < v[0]; i++) {
+        stats[2 * i] += centre;
+        stats[2 * i + 1] = 0.6f + 0.5f * stats[2 * i + 1];
+    }
+    return stats;
+}
+// Also equal numbers, whose variance is 0.
+CASES(layer_norm_forward, tokens, 3) {
+    size_t cols = (size_t)v[1];
+    ARGS(.X = kind == 2 ? around(n, 0.1f, 0) : around(n, kind ? 10 : 0, 2), .weight = in(cols),
+         .bias = in(cols), .Y = out(n, 0, SUMMED), .stats = out(2 * (size_t)v[0], 0, 2e-6),
+         .eps = EPS, .rows = v[0], .cols = v[1]);
+}
+CASES(layer_norm_backward_input, tokens, 4) {
+    float beta = (float)(kind % 2), centre = kind > 1 ? 10 : 0;
+    ARGS(.dY = in(n), .X = around(n, centre, 2), .stats = stats_of_rows(v, centre),
+         .weight = in((size_t)v[1]), .dX = out(n, beta, 4e-6), .beta = beta, .rows = v[0],
+         .cols = v[1]);
+}
+CASES(layer_norm_backward_params, tokens, 4) {
+    size_t cols = (size_t)v[1];
+    float beta = (float)(kind % 2), centre = kind > 1 ? 10 : 0;
+    ARGS(.dY = in(n), .X = around(n, centre, 2), .stats = stats_of_rows(v, centre),
+         .dweight = out_sum(cols, beta, 2 * SUMMED, v[0]), .beta = beta,
+         .dbias = out_sum(cols, beta, SUMMED, 3 * v[0]), .rows = v[0], .cols = v[1]);
+}
+CASES(gelu_forward, sizes, 3) { // where it bends, far out, special
+    ARGS(.X = kind == 2 ? specials(n) : around(n, 0, kind ? 40 : 4), .Y = out(n, 0, ROUNDED),
+         .n = n);
+}
+CASES(gelu_backward, sizes, 5) { // beta 0, 1, far out, special, in place
+    float beta = kind == 1, *dX = out(n, kind == 4 ? 1 : beta, 2 * ROUNDED);
+    ARGS(.X = kind == 3 ? specials(n) : around(n, 0, kind == 2 ? 40 : 4),
+         .dY = kind == 4   ? dX
+               : kind == 3 ? specials(n)
+                           : in(n),
+         .dX = dX, .beta = beta, .n = n);
+}
+
+// N, C, H, W, and the side of a square
+static const int CUTS[][5] = {{0, 3, 4, 4, 2},   {1, 1, 1, 1, 1},   {2, 0, 4, 4, 2},
+                              {3, 1, 28, 28, 7}, {5, 3, 6, 9, 3},   {2, 4, 3, 5, 1},
+                              {2, 2, 12, 4, 4},  {80, 1, 28, 28, 7}};
+static const Shapes cuts = SHAPES(CUTS);
+
+CASES(patches, cuts, 1) {
+    n /= (size_t)v[4];
+    ARGS(.X = in(n), .Y = out(n, 0, EXACT), .N = v[0], .C = v[1], .H = v[2], .W = v[3],
+         .side = v[4]);
+}
+
+// N, T, heads, width; the last head is too large for a GPU's shared memory
+static const int ATTENTIONS[][4] = {{0, 16, 8, 8}, {2, 0, 2, 4},   {2, 5, 0, 3},  {1, 1, 1, 1},
+                                    {3, 1, 2, 5},  {2, 5, 1, 3},   {3, 16, 8, 8}, {2, 17, 3, 7},
+                                    {1, 33, 2, 2}, {40, 16, 8, 8}, {1, 70, 2, 64}};
+static const Shapes attentions = SHAPES(ATTENTIONS);
+
+static Attention attention_of(const int *v) {
+    Attention s = {v[0], v[1], v[2], v[3]};
+    the_case.skipped = SIMULATED && device_gpu(device) >= 0 && s.N > 3;
+    return s;
+}
+static size_t size_probs(const int *v) { return (size_t)(v[0] * v[2] * v[1] * v[1]); }
+
+// Of the last kind are scores of which exp() is infinite.
+CASES(attention_forward, attentions, 3) {
+    double tolerance = kind == 2 ? CUT : SUMMED;
+    ARGS(.QKV = kind == 2 ? whole(3 * n, -16, 16, 1) : around(3 * n, 0, kind ? 3 : 1),
+         .Y = out(n, 0, tolerance), .s = attention_of(v));
+    if (kind == 2) the_case.last->usual = 16;
+    a->probs = out(size_probs(v), 0, tolerance);
+}
+CASES(attention_backward, attentions, 2) {
+    float beta = (float)kind, part = 1 / (float)at_least_1(v[1]);
+    ARGS(.dY = in(n), .QKV = in(3 * n), .probs = around(size_probs(v), part, part),
+         .dQKV = out(3 * n, beta, SUMMED), .beta = beta, .s = attention_of(v));
 }
 
 // ---- cases: loss, accuracy, update -------------------------------------------------------------
@@ -744,6 +849,9 @@ static const struct {
                 {INPUT(batch_norm_forward, X)},
                 {INPUT(batch_norm_forward, mean)},
                 {INPUT(batch_norm_forward, var)},
+                {INPUT(layer_norm_forward, X)},
+                {INPUT(gelu_forward, X)},
+                {INPUT(attention_forward, QKV)},
                 {INPUT(sum_forward, x)},
                 {INPUT(cross_entropy_forward, logits)}};
 
@@ -828,7 +936,7 @@ static uint64_t hash_of_memory(void) { // FNV-1a, of words
     return hash;
 }
 
-enum { MAX_CASES = 700 };
+enum { MAX_CASES = 900 };
 
 // Each kernel gets a new device here, so that the threads that are counted are its own.
 static void check_threads(KernelId kernel, int threads, uint64_t *hashes, int *alone) {

@@ -1,6 +1,6 @@
 // functional.c: each operation checks its shapes, makes its output in the arena, launches a kernel
 // and records itself on the tape. The arithmetic is in kernels/.
-#include "functional.h"
+#include "operation.h"
 #include "common/base/error.h"
 
 #include <string.h>
@@ -8,23 +8,18 @@
 static const char *label(const Tensor *t) { return t->name ? t->name : "tensor"; }
 
 // As in PyTorch, an operation never moves data between devices by itself.
-static void check_same_device(const char *operation, const Tensor *a, const Tensor *b) {
+void check_same_device(const char *operation, const Tensor *a, const Tensor *b) {
     if (b && a->device != b->device)
         die("copy one of them with tensor_to() first", "%s: %s %s is on %s, but %s %s is on %s",
             operation, label(a), shape_text(a), device_name(a->device), label(b), shape_text(b),
             device_name(b->device));
 }
 
-static _Noreturn void wrong_shape(const char *operation, const char *expected, const Tensor *a,
-                                  const Tensor *b) {
+_Noreturn void wrong_shape(const char *operation, const char *expected, const Tensor *a,
+                           const Tensor *b) {
     die(expected, "%s: %s of shape %s does not go with %s of shape %s", operation, label(b),
         shape_text(b), label(a), shape_text(a));
 }
-
-// A tensor for the result of an operation. If tape_push() records it, it gets a gradient.
-#define OUTPUT(device, ...)                                                                        \
-    arena_tensor((device), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                      \
-                 (const int[]){__VA_ARGS__}, false)
 
 // How many windows fit: the formula of both convolution and pooling.
 static int windows(int size, int padding, int kernel, int stride) {
@@ -238,60 +233,67 @@ Tensor *add_(Tensor *A, Tensor *B) {
 // ---- matrix products -------------------------------------------------------------------------
 
 static void launch_gemm(const Tensor *A, bool trans_A, const Tensor *B, bool trans_B, Tensor *C,
-                        float beta) {
+                        float beta, int groups) {
     launch(C->device, gemm, .A = A->data, .B = B->data, .C = C->data, .beta = beta,
            .M = C->shape[0], .N = C->shape[1], .K = A->shape[trans_A ? 0 : 1], .trans_A = trans_A,
-           .trans_B = trans_B);
+           .trans_B = trans_B, .groups = groups);
 }
 
 // C = A B: dA = dC B^T, dB = A^T dC. With B stored transposed: dA = dC B, dB = dC^T A.
 static void product_backward(Node *node) {
     Tensor *A = node->in[0], *B = node->in[1], *C = node->out;
-    bool transposed = *(const bool *)node->context;
-    if (B->requires_grad && transposed) launch_gemm(C->grad, true, A, false, B->grad, grad_beta(B));
-    if (B->requires_grad && !transposed)
-        launch_gemm(A, true, C->grad, false, B->grad, grad_beta(B));
-    if (A->requires_grad) launch_gemm(C->grad, false, B, !transposed, A->grad, grad_beta(A));
+    const ProductOptions *o = node->context;
+    if (B->requires_grad && o->transposed)
+        launch_gemm(C->grad, true, A, false, B->grad, grad_beta(B), 0);
+    if (B->requires_grad && !o->transposed)
+        launch_gemm(A, true, C->grad, false, B->grad, grad_beta(B), 0);
+    if (A->requires_grad)
+        launch_gemm(C->grad, false, B, !o->transposed, A->grad, grad_beta(A), o->backward_groups);
 }
 
-static Tensor *product(const char *name, Tensor *A, Tensor *B, bool transposed) {
+Tensor *matrix_product(const char *name, Tensor *A, Tensor *B, ProductOptions o) {
     check_same_device(name, A, B);
-    if (A->ndim != 2 || B->ndim != 2 || A->shape[1] != B->shape[transposed ? 1 : 0])
-        wrong_shape(name, transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
+    if (A->ndim != 2 || B->ndim != 2 || A->shape[1] != B->shape[o.transposed ? 1 : 0])
+        wrong_shape(name, o.transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
                     B);
-    Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[transposed ? 0 : 1]);
-    launch_gemm(A, false, B, transposed, C, 0);
+    Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[o.transposed ? 0 : 1]);
+    launch_gemm(A, false, B, o.transposed, C, 0, o.groups);
     tape_push((Node){.backward = product_backward,
                      .out = C,
                      .in = {A, B},
                      .reads_in = true,
-                     .context = arena_note(A->device, &transposed, sizeof transposed)});
+                     .context = arena_note(A->device, &o, sizeof o)});
     return C;
 }
 
-Tensor *mm(Tensor *A, Tensor *B) { return product("mm", A, B, false); }
+Tensor *mm(Tensor *A, Tensor *B) { return matrix_product("mm", A, B, (ProductOptions){0}); }
 
-static void add_bias_backward(Node *node) {
+static void add_rows_backward(Node *node) {
     Tensor *X = node->in[0], *b = node->in[1], *Y = node->out;
     if (b->requires_grad)
         launch(Y->device, add_bias_backward, .dY = Y->grad->data, .db = b->grad->data,
-               .beta = grad_beta(b), .rows = Y->shape[0], .cols = Y->shape[1]);
+               .beta = grad_beta(b), .rows = Y->shape[0], .cols = Y->shape[1],
+               .parts = b->ndim == 1 ? 1 : b->shape[0]);
     if (X->requires_grad) launch_add_backward(Y, X);
+}
+
+Tensor *add_rows(Tensor *X, Tensor *b) {
+    Tensor *Y = arena_tensor(X->device, 2, X->shape, false);
+    launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
+           .rows = X->shape[0], .cols = X->shape[1], .parts = b->ndim == 1 ? 1 : b->shape[0]);
+    tape_push((Node){.backward = add_rows_backward, .out = Y, .in = {X, b}});
+    return Y;
 }
 
 Tensor *add_bias(Tensor *X, Tensor *b) {
     check_same_device("add_bias", X, b);
     if (X->ndim != 2 || b->ndim != 1 || X->shape[1] != b->shape[0])
         wrong_shape("add_bias", "X is (n,m), b is (m)", X, b);
-    Tensor *Y = arena_tensor(X->device, 2, X->shape, false);
-    launch(X->device, add_bias_forward, .X = X->data, .b = b->data, .Y = Y->data,
-           .rows = X->shape[0], .cols = X->shape[1]);
-    tape_push((Node){.backward = add_bias_backward, .out = Y, .in = {X, b}});
-    return Y;
+    return add_rows(X, b);
 }
 
 Tensor *linear(Tensor *X, Tensor *W, Tensor *b) {
-    Tensor *Y = product("linear", X, W, true);
+    Tensor *Y = matrix_product("linear", X, W, (ProductOptions){.transposed = true});
     return b ? add_bias(Y, b) : Y;
 }
 

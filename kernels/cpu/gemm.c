@@ -34,7 +34,7 @@ void gemm_naive(const struct gemm_args *a) {
 // Each number of B is copied once and used M times. Threads take blocks of rows. Which thread takes
 // which block makes no difference to the bits.
 enum { BLOCK_K = 256, BLOCK_M = 128, BLOCK_N = 4096 };
-enum { TREE_N = 512 }; // columns of B at a time if all of its rows are packed
+enum { TREE_N = 512 }; // columns of B at a time if all of its rows are packed, for a tree
 
 // Some rows and columns of A; lines in memory are `stride` floats apart.
 typedef struct Block {
@@ -142,14 +142,22 @@ static void scale_C(const struct gemm_args *a) {
 }
 
 // With trans_A the sum runs over the rows of a minibatch (the gradient of a weight). Then it is
-// added up as a tree, and B is not cut into blocks of rows.
+// added up as a tree, and so it is with `groups`.
+static SumTree tree_of(const struct gemm_args *a) {
+    if (a->trans_A) return sum_tree(a->K);
+    if (a->groups > 1) return (SumTree){.group = a->K / a->groups, .groups = a->groups};
+    return (SumTree){0};
+}
+
+// For a tree, B is not cut into blocks of rows.
 CPU_KERNEL(gemm) {
     if (a->M == 0 || a->N == 0) return;
     if (a->K == 0 || (a->beta != 0 && a->beta != 1)) scale_C(a);
     if (a->K == 0) return;
-    SumTree tree = a->trans_A ? sum_tree(a->K) : (SumTree){0};
-    int depth = a->trans_A ? a->K : smaller(BLOCK_K, a->K);
-    int cols = smaller(a->N, a->trans_A ? TREE_N : BLOCK_N), threads = lane->threads;
+    SumTree tree = tree_of(a);
+    bool whole = tree.groups > 0;
+    int depth = whole ? a->K : smaller(BLOCK_K, a->K);
+    int cols = smaller(a->N, whole ? TREE_N : BLOCK_N), threads = lane->threads;
     if ((size_t)a->M * (size_t)a->N * (size_t)a->K < 8 * PARALLEL_FLOATS) threads = 1;
     int block = rows_of_block(a, threads);
     size_t of_B = round_to_vectors((size_t)cols) * (size_t)depth;

@@ -22,7 +22,7 @@ enum { ROWS = 4, VECTORS = 2 }; // 8 + 2 + 1, and one for a product before it is
 
 // How A is stored, and whether sums are trees. The compiler makes a copy of the functions below for
 // each layout.
-typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, TREE } Layout;
+typedef enum Layout { A_BY_ROWS, A_BY_COLUMNS, TREE_BY_ROWS, TREE_BY_COLUMNS } Layout;
 
 // Where a tile of C is. (This is read from `p` before anything is stored, because the compiler has
 // to assume that a store changes p.)
@@ -77,7 +77,7 @@ INLINE void add_up(const Product *p, const float *A, int vector, int k, int end,
     UNROLL for (int n = 0; n < N; n++) b[n] = p->B + (size_t)(vector + n) * p->b_block;
     UNROLL for (int r = 0; r < R; r++) { UNROLL for (int n = 0; n < N; n++) sum[r][n] = (Vec){0}; }
     const size_t first = (size_t)k, last = (size_t)end, a_col = p->a_col;
-    const bool by_columns = layout == A_BY_COLUMNS || layout == TREE;
+    const bool by_columns = layout == A_BY_COLUMNS || layout == TREE_BY_COLUMNS;
     if (by_columns) A += first * a_col;
     for (size_t i = first; i < last; i++) {
         UNROLL for (int n = 0; n < N; n++) right[n] = vec_at(b[n] + i * VL);
@@ -103,12 +103,12 @@ static void find_joins(int first, int groups, unsigned char joins[MOST_GROUPS]) 
 }
 
 INLINE void add_up_tree(const Product *p, const float *A, int vector, const int R, const int N,
-                        const unsigned char *joins, Vec sum[ROWS][VECTORS]) {
+                        const Layout layout, const unsigned char *joins, Vec sum[ROWS][VECTORS]) {
     enum { LEVELS = 6 };
     float halves[LEVELS][ROWS * VECTORS * VL], *half = halves[0];
     int g = 0, k = 0;
     do {
-        add_up(p, A, vector, k, smaller(k + p->tree.group, p->depth), R, N, TREE, sum);
+        add_up(p, A, vector, k, smaller(k + p->tree.group, p->depth), R, N, layout, sum);
         for (int i = 0; i < joins[g]; i++) {
             half -= ROWS * VECTORS * VL;
             UNROLL for (int r = 0; r < R; r++) {
@@ -132,8 +132,8 @@ INLINE void tile(const Product *p, const float *A, int row, int vector, const in
     Vec sum[ROWS][VECTORS];
     Target to = target_of(p, row, vector, N);
     if (p->depth >= FAR) send_for(to, R, N);
-    if (layout == TREE)
-        add_up_tree(p, A, vector, R, N, joins, sum);
+    if (layout == TREE_BY_ROWS || layout == TREE_BY_COLUMNS)
+        add_up_tree(p, A, vector, R, N, layout, joins, sum);
     else
         add_up(p, A, vector, 0, p->depth, R, N, layout, sum);
     store(to, sum, R, N);
@@ -177,14 +177,26 @@ INLINE void all_columns(const Product *p, const Layout layout, const unsigned ch
 #define ALONE static __attribute__((noinline))
 ALONE void by_rows(const Product *p) { all_columns(p, A_BY_ROWS, NULL); }
 ALONE void by_columns(const Product *p) { all_columns(p, A_BY_COLUMNS, NULL); }
-ALONE void as_tree(const Product *p) {
+ALONE void tree_by_rows(const Product *p, const unsigned char *joins) {
+    all_columns(p, TREE_BY_ROWS, joins);
+}
+ALONE void tree_by_columns(const Product *p, const unsigned char *joins) {
+    all_columns(p, TREE_BY_COLUMNS, joins);
+}
+
+static bool is_by_rows(const Product *p) { return p->a_col == 1 && !p->a_block; }
+
+static void as_tree(const Product *p) {
     unsigned char joins[MOST_GROUPS];
     find_joins(0, p->tree.groups, joins);
-    all_columns(p, TREE, joins);
+    if (is_by_rows(p))
+        tree_by_rows(p, joins);
+    else
+        tree_by_columns(p, joins);
 }
 
 static void multiply(const Product *p) {
-    if (p->a_col == 1 && !p->a_block)
+    if (is_by_rows(p))
         by_rows(p);
     else
         by_columns(p);

@@ -19,8 +19,8 @@
 //     written, if `last` is not 0.
 //
 // Each number of C is a sum over k in a fixed order, so it does not depend on how a product is cut
-// into rows and columns. With a `tree` of several groups, the sum is added up as that tree (cpu.h).
-// Then a_row must be 1, and there may be at most MOST_GROUPS groups.
+// into rows and columns. With a `tree` of several groups, the sum is added up as that tree (cpu.h);
+// there may be at most MOST_GROUPS of them.
 typedef struct Product {
     const float *A;
     size_t a_row, a_col, a_block;

@@ -1,0 +1,27 @@
+// operation.h: what functional.c and transformer.c share. To use the operations, include
+// functional.h or transformer.h.
+#pragma once
+
+#include "functional.h"
+
+// A tensor for the result of an operation. If tape_push() records it, it gets a gradient.
+#define OUTPUT(device, ...)                                                                        \
+    arena_tensor((device), (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)),                      \
+                 (const int[]){__VA_ARGS__}, false)
+
+// These two end the program. b may be NULL.
+void check_same_device(const char *operation, const Tensor *a, const Tensor *b);
+_Noreturn void wrong_shape(const char *operation, const char *expected, const Tensor *a,
+                           const Tensor *b);
+
+// C = A B or, if B is stored transposed, A B^T. `groups` is that of gemm_args for C, and
+// backward_groups for A's gradient. `name` is that of the operation, for messages.
+typedef struct ProductOptions {
+    bool transposed;
+    int groups, backward_groups;
+} ProductOptions;
+Tensor *matrix_product(const char *name, Tensor *A, Tensor *B, ProductOptions options);
+
+// X + b, where row i of X (n,m) gets b (m), or row i % rows of b (rows,m). Shapes are checked
+// before.
+Tensor *add_rows(Tensor *X, Tensor *b);
