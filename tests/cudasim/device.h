@@ -13,6 +13,7 @@
 
 #define __global__ __attribute__((noinline)) // see below
 #define __device__
+#define __host__
 #define __shared__       static // because blocks run one after the other
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
