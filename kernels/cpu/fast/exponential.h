@@ -4,28 +4,31 @@
 
 #include "vector.h"
 
-// Adding 1.5 * 2^23 leaves no bits behind the point: it rounds to a whole number, which is then in
-// the lowest bits.
-INLINE Bits whole_of(Vec x) { return (Bits)(x + 0x1.8p23f) - 0x4b400000; }
-// 2^n, for n from -126 to 127: n is in the exponent's bits.
-INLINE Vec power_of_2(Bits n) { return (Vec)((n + 127) << 23); }
+// y 2^n, for a whole number n. A float's exponent is in the bits from 23 on. In two steps, because
+// 2^n alone may be too large or too small for a float.
+INLINE Vec times_power_of_2(Vec y, Vec n) {
+#if defined(__AVX512F__)
+    return (Vec)_mm512_scalef_ps((__m512)y, (__m512)n);
+#else
+    Bits whole = (Bits)(n + 0x1.8p23f) - 0x4b400000, half = whole >> 1;
+    return y * (Vec)((half + 127) << 23) * (Vec)((whole - half + 127) << 23);
+#endif
+}
 
-// e^x = 2^n e^r, with the whole number n = x / log 2, rounded, and |r| <= log 2 / 2. The polynomial
-// for e^r, and log 2 as a sum, are those of Moshier's Cephes library (expf.c, 1989). The error is
-// at most 1.2e-7 of the result. In two factors, 2^n may be too small or too large for one. Outside
-// the limits, x is no different from them: the result is 0 or infinite. A NaN stays NaN.
+// e^x = 2^n e^r, with n = x / log 2, rounded to a whole number, and |r| <= log 2 / 2. The
+// polynomial for e^r, and log 2 as a sum, are those of Moshier's Cephes library (expf.c, 1989). The
+// error is below 1e-7 of the result. Beyond the limits the result is 0 or infinite; a NaN stays
+// NaN.
 INLINE Vec exp_of(Vec x) {
     x = least_of((Vec){0} + 89, most_of((Vec){0} - 104, x));
-    Vec n = (x * 0x1.715476p0f + 0x1.8p23f) - 0x1.8p23f;
+    Vec n = (x * 0x1.715476p0f + 0x1.8p23f) - 0x1.8p23f; // such a sum has no bits behind the point
     Vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
     Vec y = 1.9875691500e-4f * r + 1.3981999507e-3f;
     y = y * r + 8.3334519073e-3f;
     y = y * r + 4.1665795894e-2f;
     y = y * r + 1.6666665459e-1f;
     y = y * r + 5.0000001201e-1f;
-    y = y * (r * r) + r + 1;
-    Bits whole = whole_of(n), half = whole >> 1;
-    return y * power_of_2(half) * power_of_2(whole - half);
+    return times_power_of_2(y * (r * r) + r + 1, n);
 }
 
 // Below 1, x times a polynomial in x^2, by Cephes (ndtrf.c); there the error is at most 1.2e-7 of

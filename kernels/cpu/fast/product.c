@@ -48,18 +48,13 @@ INLINE void send_for(Target to, const int R, const int N) {
     }
 }
 
-INLINE void store_some(float *c, Vec sum, int count, bool add) {
-    float some[VL];
-    vec_to(some, sum);
-    for (int i = 0; i < count; i++) c[i] = add ? c[i] + some[i] : some[i];
-}
-
 INLINE void store(Target to, Vec sum[ROWS][VECTORS], const int R, const int N) {
     UNROLL for (int r = 0; r < R; r++, to.C += to.row) {
         UNROLL for (int n = 0; n < N; n++) {
             float *c = to.C + (size_t)n * to.block;
             if (n == N - 1 && to.last) {
-                store_some(c, sum[r][n], to.last, to.add);
+                if (to.add) sum[r][n] += some_at(c, to.last);
+                some_to(c, sum[r][n], to.last);
                 continue;
             }
             if (to.add) sum[r][n] += vec_at(c);
@@ -105,9 +100,8 @@ static void find_joins(int first, int groups, unsigned char joins[MOST_GROUPS]) 
 INLINE void add_up_tree(const Product *p, const float *A, int vector, const int R, const int N,
                         const Layout layout, const unsigned char *joins, Vec sum[ROWS][VECTORS]) {
     enum { LEVELS = 6 };
-    float halves[LEVELS][ROWS * VECTORS * VL], *half = halves[0];
-    int g = 0, k = 0;
-    do {
+    _Alignas(Vec) float halves[LEVELS][ROWS * VECTORS * VL], *half = halves[0];
+    for (int g = 0, k = 0;; g++, k += p->tree.group) {
         add_up(p, A, vector, k, smaller(k + p->tree.group, p->depth), R, N, layout, sum);
         for (int i = 0; i < joins[g]; i++) {
             half -= ROWS * VECTORS * VL;
@@ -115,13 +109,12 @@ INLINE void add_up_tree(const Product *p, const float *A, int vector, const int 
                 UNROLL for (int n = 0; n < N; n++) sum[r][n] += vec_at(half + (r * N + n) * VL);
             }
         }
+        if (g + 1 == p->tree.groups) return;
         UNROLL for (int r = 0; r < R; r++) {
             UNROLL for (int n = 0; n < N; n++) vec_to(half + (r * N + n) * VL, sum[r][n]);
         }
         half += ROWS * VECTORS * VL;
-        k += p->tree.group;
-        g++;
-    } while (g < p->tree.groups);
+    }
 }
 
 // ---- tiles --------------------------------------------------------------------------------------

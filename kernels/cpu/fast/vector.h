@@ -53,23 +53,6 @@ INLINE void vec_to(float *p, Vec v) { *(VecAnywhere *)p = v; }
 INLINE Quad quad_at(const float *p) { return *(const QuadAnywhere *)p; }
 INLINE void quad_to(float *p, Quad q) { *(QuadAnywhere *)p = q; }
 
-// At the end of an array: only n of the vector's numbers are in memory. The others are read as 0.
-INLINE Vec some_at(const float *p, int n) {
-    if (n >= VL) return vec_at(p);
-    float some[VL] = {0};
-    for (int i = 0; i < n; i++) some[i] = p[i];
-    return vec_at(some);
-}
-INLINE void some_to(float *p, Vec v, int n) {
-    if (n >= VL) {
-        vec_to(p, v);
-        return;
-    }
-    float some[VL];
-    vec_to(some, v);
-    for (int i = 0; i < n; i++) p[i] = some[i];
-}
-
 INLINE Vec size_of(Vec x) { return (Vec)((Bits)x & INT_MAX); } // the absolute value
 
 // The smaller and the larger of x and y; y if one of them is NaN. (x86 has one instruction that
@@ -119,6 +102,33 @@ INLINE void copy_floats(float *to, const float *from, int n) {
         i += 2;
     }
     if (i < n) to[i] = from[i];
+}
+
+// ---- the end of an array: only n of a vector's numbers are in memory, the others read as 0 -------
+
+INLINE Vec some_at(const float *p, int n) {
+    if (n >= VL) return vec_at(p);
+#if defined(__AVX512F__)
+    return (Vec)_mm512_maskz_loadu_ps((__mmask16)((1 << n) - 1), p);
+#else
+    float some[VL] = {0};
+    copy_floats(some, p, n);
+    return vec_at(some);
+#endif
+}
+
+INLINE void some_to(float *p, Vec v, int n) {
+    if (n >= VL) {
+        vec_to(p, v);
+        return;
+    }
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1 << n) - 1), (__m512)v);
+#else
+    float some[VL];
+    vec_to(some, v);
+    copy_floats(p, some, n);
+#endif
 }
 
 // ---- small numbers in memory, ints in a vector -------------------------------------------------
