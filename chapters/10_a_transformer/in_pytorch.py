@@ -151,8 +151,8 @@ def main():
     parser.add_argument("--width", type=int, default=64, help="numbers in each token, a multiple of 8")
     parser.add_argument("--batch-size", type=int, default=64)
     args = parser.parse_args()
-    if not 1 <= int(os.environ.get("WORLD_SIZE", 0)) <= HEADS:
-        sys.exit(f"in_pytorch.py: error: there are 1 to {HEADS} ranks\nhint: torchrun --nproc-per-node 4 in_pytorch.py")
+    if not 1 <= int(os.environ.get("WORLD_SIZE", 0)) <= HEADS or args.width % HEADS:
+        sys.exit("in_pytorch.py: error: use 1 to 8 ranks and a width 8, 16, ..\nhint: torchrun --nproc-per-node 4 in_pytorch.py")
     gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpus else torch.device("cpu")
     if gpus:
@@ -170,9 +170,9 @@ def main():
     for name, net in (f"layers split over {k} ranks", v), ("one process with everything", one):
         print(name)
         training_loop(net, X, y)
-    whole, expected = vit_join(v), {name: p.detach().cpu() for name, p in one.params.items()}
-    print(f"after {3 * len(X)} steps of Adam, no parameter differs by more than {max((whole[name] - expected[name]).abs().max() for name in whole):.0e}")
-    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)
+    apart = max((p - one.params[name].detach().cpu()).abs().max() for name, p in vit_join(v).items())
+    print(f"after {3 * len(X)} steps of Adam, no parameter differs by more than {apart:.0e}")
+    assert apart < 1e-5
     for what, size in ("layers", 4 * BLOCKS * tokens.nbytes), ("images (DDP)", sum(p.nbytes for p in start.values())):
         print(f"splitting {what:12} {2 * (k - 1) / k * size / 1e6:5.2f} MB sent by a rank in a step")
     dist.destroy_process_group()
