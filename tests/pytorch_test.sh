@@ -8,7 +8,7 @@ cd "$root" || exit 1
 torch=$root/build/torch/bin
 MOST_LINES=182
 # How many functions that the page's main.c names there are in Python, in each chapter.
-TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5'
+TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5 10 0'
 tabs_of() { # FOLDER
     sed -n 's|^// [a-z_0-9/]*\.[ch]:\([a-z_0-9]*\)$|\1|p' "$1/main.c" | sed 's/_book$//' | sort -u >"$work/named"
     sed -n 's/^def \([a-z_0-9]*\)(.*/\1/p; s/^class \([A-Za-z]*\).*/\1/p; s/^# C: //p' "$1"/*in_pytorch.py | tr -d ' ' | tr , '\n' | sort -u |
@@ -42,7 +42,8 @@ export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo
 version=$("$torch/python" -c 'import torch; print(torch.__version__.split("+")[0])')
 for file in chapters/*/in_pytorch.py; do
     folder=$(dirname "$file") number=$(basename "$folder" | cut -c 1-2) start='python'
-    ! grep -q '^    torchrun .*in_pytorch.py' "$file" || grep -q '^    python in_pytorch.py' "$file" || start='torchrun --nproc-per-node 2'
+    grep -q '^    python in_pytorch.py' "$file" ||
+        start=$(sed -n 's/^    \(torchrun --nproc-per-node [0-9]*\) in_pytorch.py.*/\1/p' "$file")
     said=$work/$number
     (cd "$torch" && exec ./$start "$root/$file") >"$said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
     if [ "${RECORD:-}" ]; then

@@ -1,10 +1,11 @@
 // test_vit.c: chapter 10: k devices that split a transformer's layers against one device, to the
-// bit where the sums have equal groups; gradients of the whole network; bytes; late queues; and
-// that each mistake of mistakes.h shows.
+// bit where the sums have equal groups; gradients of the whole network; PyTorch's figures
+// (tests/reference/vit.safetensors; make_vit.py there says what it holds); bytes; late queues; and
+// that each mistake of mistakes.h shows. To be run from the repository root.
 #include "chapters/10_a_transformer/mistakes.h"
 #include "common/device/ledger.h"
 #include "common/tensor/autograd.h"
-#include "cases.h"
+#include "figures.h"
 #include "formula.h"
 #include "late.h"
 
@@ -141,6 +142,95 @@ TEST(the_loss_falls_as_its_gradient_says) {
     vit_free(v);
 }
 
+// ---- PyTorch's figures ---------------------------------------------------------------------------
+
+enum { OF_BLOCK = 12, BEFORE = 3, AFTER = 4, PARAMETERS = BEFORE + OF_BLOCK * BLOCKS + AFTER };
+
+// All tensors with parameters on a device, in the order of VitShard, with their names.
+static Tensor *const *named(const VitShard *shard) {
+    static const char *const outside[] = {"patch_weight", "patch_bias",  "position", "norm_weight",
+                                          "norm_bias",    "head_weight", "head_bias"};
+    static const char *const of_block[] = {
+        "norm1_weight", "norm1_bias", "qkv_weight", "qkv_bias", "out_weight",  "out_bias",
+        "norm2_weight", "norm2_bias", "up_weight",  "up_bias",  "down_weight", "down_bias"};
+    static char names[PARAMETERS][32];
+    Tensor *const *all = (Tensor *const *)(const void *)shard;
+    assert_int_equal(offsetof(VitShard, flat), sizeof *all * PARAMETERS);
+    for (int p = 0; p < PARAMETERS; p++) {
+        int i = p - BEFORE, b = i / OF_BLOCK;
+        if (i >= 0 && b < BLOCKS)
+            snprintf(names[p], sizeof *names, "blocks.%d.%s", b, of_block[i % OF_BLOCK]);
+        else
+            snprintf(names[p], sizeof *names, "%s", outside[i < 0 ? p : p - OF_BLOCK * BLOCKS]);
+        all[p]->name = names[p];
+    }
+    return all;
+}
+
+static float *formula_start(void) {
+    Device *device = cpu_device(0);
+    Vit *v = vit_new(WIDTH, &device, 1, NULL, (AdamOptions){0});
+    Tensor *const *all = named(&v->shards[0]);
+    for (int p = 0; p < PARAMETERS; p++) fill(all[p], (uint32_t)p);
+    float *values = keep_memory(vit_join(v));
+    vit_free(v);
+    return values;
+}
+
+static Vit *formula_vit(void **state, int k) {
+    Device *devices[MOST_SPLIT];
+    devices_under_test(state, k, devices);
+    return vit_new(WIDTH, devices, k, formula_start(),
+                   (AdamOptions){.eps = part("adam")->values[1]});
+}
+
+// Of the logits, and of each loss.
+static const double allowed_part = 1e-6;
+
+TEST_ON_BOTH(logits_and_losses_are_those_of_pytorch) {
+    const SafetensorsEntry *logits = part("logits"), *losses = part("losses");
+    float lr = part("adam")->values[0];
+    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *ours[MOST_SPLIT];
+    formula_batch(ROWS, &X, &y);
+    keep(X), keep(y);
+    for (int k = 1; k <= MOST_SPLIT; k++) {
+        Vit *v = formula_vit(state, k);
+        vit_load(v, X, y, images, labels);
+        vit_forward(v, images, ours);
+        const float *y_hat = values_of(ours[k - 1]);
+        double largest = largest_of(logits->values, logits->count);
+        assert_int_equal(numel(ours[k - 1]), logits->count);
+        for (size_t j = 0; j < logits->count; j++)
+            check(logits->name, j, (double)y_hat[j], (double)logits->values[j],
+                  allowed_part * largest);
+        for (size_t s = 0; s < losses->count; s++) {
+            vit_train_batch(v, X, y, lr, ours);
+            check(losses->name, s, (double)item(ours[0]) / ROWS, (double)losses->values[s],
+                  allowed_part * (double)losses->values[s]);
+        }
+        vit_free(v);
+    }
+}
+
+// Each number may be wrong by a part of itself, or of its tensor's mean.
+TEST_ON_BOTH(gradients_are_those_of_pytorch) {
+    static const double allowed = 1e-5;
+    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
+    Vit *v = formula_vit(state, 1);
+    Tensor *const *all = named(&v->shards[0]);
+    formula_batch(ROWS, &X, &y);
+    keep(X), keep(y);
+    vit_load(v, X, y, images, labels);
+    vit_forward(v, images, y_hat);
+    backward(sum(cross_entropy(y_hat[0], labels[0])));
+    for (int p = 0; p < PARAMETERS; p++) {
+        double norm = (double)part("grad.%s.norm", all[p]->name)->values[0];
+        check_gradient("grad.", all[p]->grad, all[p]->name, ROWS, allowed,
+                       allowed * norm / sqrt((double)numel(all[p])));
+    }
+    vit_free(v);
+}
+
 // ---- the exchange --------------------------------------------------------------------------------
 
 static float sum_of(float *const values[], int first, int n, size_t j) {
@@ -209,4 +299,9 @@ DIES("each group has equally many numbers", {
     vit_new(WIDTH + 4, &device, 1, NULL, (AdamOptions){0});
 })
 
-int main(void) { return run_all("vit", NULL, close_kept); }
+static int open_reference(void **state) {
+    reference = safetensors_open("tests/reference/vit.safetensors");
+    return (void)state, 0;
+}
+
+int main(void) { return run_all("vit", open_reference, close_reference); }

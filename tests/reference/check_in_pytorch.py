@@ -4,8 +4,8 @@
     build/torch/bin/python tests/reference/check_in_pytorch.py BUILD FOLDER
 
 FOLDER/NN has what chapter NN's in_pytorch.py has printed. Those that train start from the same parameters as the C programs
-and get the same minibatches; losses agree to 1e-5, chapter 8's updates of 16 steps to 1e-3. (Chapter 9's training is compared
-with PyTorch's fully_shard by a fixture.) Needs torch, safetensors.
+and get the same minibatches; losses agree to 1e-5, chapter 8's updates of 16 steps to 1e-3. (The training of chapters 9 and 10
+is compared with PyTorch's fully_shard and nn.TransformerEncoderLayer by fixtures.) Needs torch, safetensors.
 """
 import csv
 import glob
@@ -193,6 +193,12 @@ def chapter_09():
         for part, bytes_of_c in zip(mb, kept[stage]):
             share = float(part) / float(theirs[0][1])
             assert abs(share - bytes_of_c / kept["DDP"][0]) < 0.005, f"{stage}: PyTorch keeps {mb} MB, C {kept[stage]} bytes"
+
+
+def chapter_10():
+    row = next(csv.DictReader(c_program("10", "--devices", "4", "--batch-size", "64", "--costs").splitlines()))
+    same("megabytes that a rank sends", numbers(printed("10"), r"^splitting .* ([\d.]+) MB"),
+         [(f"{int(row[what]) / 1e6:.2f}",) for what in ("bytes_layers", "bytes_images")])
 
 
 if __name__ == "__main__":
