@@ -14,7 +14,7 @@ few other ways to run the same training (see WAYS) take turns with it first, and
 the book's. On a CPU one of them is torch.compile, which needs a C++ compiler and Python's headers (g++,
 python3-dev) and takes minutes, once: what it made is kept in build/inductor. None of that counts as training time.
 
-lenet, resnet: a training step (forward, backward, sgd) with a minibatch of synthetic images. Ours also copies it to
+lenet, resnet, vit: a training step (forward, backward, update) with a minibatch of synthetic images. Ours also copies it to
     the device's own memory; on a CPU PyTorch has no need to.
 epoch: LeNet's steps as the book's loop makes them, over all of Fashion-MNIST in the order of the file, with
     torchvision's Dataset and a DataLoader (four workers, as in d2l), or all images in memory ("no loader").
@@ -43,9 +43,10 @@ import subprocess
 import sys
 import time
 
-LENET_LR, RESNET_LR = 0.05, 0.01
+LENET_LR, RESNET_LR, VIT_LR = 0.05, 0.01, 0.001
 PAUSE = 0.2                                     # seconds before each turn
 START = "build/bench_resnet18.safetensors"      # written by our program, read by PyTorch
+VIT_START = "build/bench_vit.floats"            # so is this
 
 
 def flop_of(products):
@@ -59,6 +60,8 @@ LENET_FLOP = flop_of([20 * 26 * 26 * 9, 50 * 9 * 9 * 500, 128 * 800, 10 * 128])
 RESNET_FLOP = flop_of([64 * 28 * 28 * 9, 4 * 64 * 28 * 28 * 9 * 64,     # then: two blocks, the first with a 1x1 beside it
                        *(c * side * side * (c // 2 + 9 * (c // 2 + 3 * c)) for c, side in ((128, 14), (256, 7), (512, 4))),
                        10 * 512])
+# A token of width 64 goes through 4 blocks, which multiply it by 12 * 64^2 weights, and with each of 16 tokens twice.
+VIT_FLOP = flop_of([16 * 49 * 64, *[16 * (12 * 64 * 64 + 2 * 16 * 64)] * 4, 10 * 64])
 
 
 # ---- PyTorch's half: obeys the same lines as step.c --------------------------------------------
@@ -145,6 +148,29 @@ def resnet(torch, device, way, compiled, layout):
     return train, list(net.state_dict().values())
 
 
+def vit(torch, device, way, compiled, layout):
+    """Chapter 10's, on one device. (Its images have one channel: "channels last" changes nothing.)"""
+    sys.path.insert(0, "chapters/10_a_transformer")
+    import in_pytorch
+    start, first = in_pytorch.vit_start(64), 0
+    with open(VIT_START, "rb") as file:
+        numbers = torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
+    for name, tensor in start.items():
+        start[name] = numbers[first:first + tensor.numel()].reshape(tensor.shape)
+        first += tensor.numel()
+    v = in_pytorch.vit_new(start, 1, 0, device)
+    adam = torch.optim.Adam(v.params.values(), VIT_LR, fused=True if way != EAGER else None, capturable=GRAPH in way)
+    mean_loss = compiled(lambda X, y: torch.nn.functional.cross_entropy(in_pytorch.vit_forward(v, X), y))
+
+    def train(X, y):
+        adam.zero_grad()
+        value = mean_loss(X, y)
+        value.backward()
+        adam.step()
+        return value.detach()
+    return train, list(v.params.values())
+
+
 def synthetic_minibatches(torch, batch, pinned=False):
     """The same one again and again: grey noise whose contrast tells the label."""
     i = torch.arange(batch * 784, dtype=torch.int64)
@@ -222,7 +248,7 @@ def pytorch_worker(flags):
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = flags.tf32
     minibatches = (fashion_mnist(torch, flags.batch_size, IN_MEMORY in flags.way) if flags.worker == "epoch" else
                    synthetic_minibatches(torch, flags.batch_size, pinned=GRAPH in flags.way))
-    train, state = (resnet if flags.worker == "resnet" else lenet)(
+    train, state = {"resnet": resnet, "vit": vit}.get(flags.worker, lenet)(
         torch, flags.device, flags.way, compiler_of(torch, flags.way),
         torch.channels_last if "channels last" in flags.way else torch.contiguous_format)
     if "compiled" in flags.way:
@@ -389,9 +415,11 @@ MODELS = {"cpu": [
     Model("epoch", "LeNet, an epoch with its data", 256, LENET_FLOP, 235, 10, 3, 20, 1e-4),
     # Batch norm makes rounding grow from step to step: after two the losses agree less.
     Model("resnet", "ResNet-18 training step", 64, RESNET_FLOP, 1, 2, 15, 1, 1e-3),
+    Model("vit", "Vision transformer training step", 256, VIT_FLOP, 2, 4, 15, 2, 1e-3),
 ], "cuda": [
     Model("lenet", "LeNet training step", 256, LENET_FLOP, 200, 20, 9, 100, 1e-4),
     Model("resnet", "ResNet-18 training step", 256, RESNET_FLOP, 10, 2, 9, 5, 1e-3),
+    Model("vit", "Vision transformer training step", 256, VIT_FLOP, 50, 4, 9, 20, 1e-3),
 ]}
 TRIALS = 7
 SGEMM = Model("sgemm", "", 1, *[None] * 6)
@@ -402,7 +430,7 @@ def parse_flags():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each side (all cores)")
     parser.add_argument("--rounds", type=int, help="(15, and 3 epochs)")
     parser.add_argument("--device", "--backend", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--only", choices=["lenet", "epoch", "resnet"])
+    parser.add_argument("--only", choices=["lenet", "epoch", "resnet", "vit"])
     parser.add_argument("--no-best", action="store_true", help="PyTorch as in the book only: nothing is compiled")
     parser.add_argument("--csv", help="append the figures to this file")
     parser.add_argument("--build", default="build", help="folder of our half")
@@ -497,6 +525,8 @@ def measure(flags):
         subprocess.run(["sh", "-c", UNPACK, DATA], check=True)
         subprocess.run([f"{flags.build}/05_resnet18_concise", "--steps", "0", "--devices", "1", "--test-size", "1",
                         "--train-size", "1", "--save", START, "--out", "build"], check=True, stdout=subprocess.DEVNULL)
+        with open(VIT_START, "wb") as file:
+            subprocess.run([flags.step, "--train", "vit-start"], check=True, stdout=file)
     if models:
         for flags.tf32 in (False, True) if flags.device == "cuda" else (False,):
             measure_models(models, flags, where)

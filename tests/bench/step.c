@@ -22,6 +22,7 @@
 #include "chapters/04_lenet_multi_gpu/lenet.h"
 #include "chapters/05_resnet18_concise/data_parallel.h"
 #include "chapters/05_resnet18_concise/resnet18.h"
+#include "chapters/10_a_transformer/vit.h"
 #include "kernels/cpu/cpu.h"
 
 #ifdef __clang__
@@ -33,15 +34,15 @@
 static const char *model = "lenet";
 static bool graph = true;
 static const Flag own_flags[] = {
-    {"train", FLAG_CHOICE, &model, "M", .help = "or `about`: instruction set and compiler",
-     .choices = "lenet|epoch|resnet|sgemm|about"},
+    {"train", FLAG_CHOICE, &model, "M", .help = "or what bench.py asks for",
+     .choices = "lenet|epoch|resnet|vit|vit-start|sgemm|about"},
     {"no-graph", FLAG_OFF, &graph, .help = "without CUDA graphs"},
     {0},
 };
 static Flags flags;
 
-enum { PIXELS = 28 * 28, RESNET_SEED = 0 };
-static const float LENET_LR = 0.05f, RESNET_LR = 0.01f;
+enum { PIXELS = 28 * 28, RESNET_SEED = 0, VIT_SEED = 0, VIT_WIDTH = 64 };
+static const float LENET_LR = 0.05f, RESNET_LR = 0.01f, VIT_LR = 0.001f;
 
 // As in bench.py: grey noise (the top byte of a multiplicative hash of the pixel's number) whose
 // contrast tells the label, so that there is something to learn.
@@ -84,7 +85,8 @@ typedef struct Training {
     DataIter *iter; // where the next one comes from; NULL: it is always the same
     int epoch;
     Tensor *device_params[MAX_DEVICES][LENET_PARAMS]; // of LeNet
-    DataParallel resnet;                              // net is NULL: LeNet
+    DataParallel resnet;                              // net is NULL: another
+    Vit *vit;                                         // NULL: another
     Tensor *factors[2], *product;                     // of sgemm, else NULL
 } Training;
 
@@ -103,7 +105,9 @@ static void step(Training *t, Tensor *losses[]) {
                .C = t->product->data, .M = n, .N = n, .K = n);
     } else {
         next_minibatch(t);
-        if (t->resnet.net)
+        if (t->vit)
+            vit_train_batch(t->vit, t->X, t->y, VIT_LR, losses);
+        else if (t->resnet.net)
             train_step(&t->resnet, t->X, t->y, RESNET_LR, losses);
         else
             (graph ? train_batch_as_graph : train_batch)(t->X, t->y, t->device_params, t->devices,
@@ -122,6 +126,7 @@ static void run(Training *t, int steps) {
         return;
     }
     for (int i = 0; i < t->k; i++) loss += (double)item(losses[i]);
+    if (t->vit) loss /= t->k; // each device has all images
     printf("%.9f %.6f\n", seconds, loss / t->X->shape[0]);
 }
 
@@ -149,6 +154,10 @@ static Training prepare(void) {
         Module *net = resnet18(10, 1);
         initialize(net, RESNET_SEED);
         t.resnet = data_parallel(net, t.devices, t.k, BN_SYNC);
+    } else if (is("vit")) {
+        float *start = vit_start(VIT_WIDTH, VIT_SEED);
+        t.vit = vit_new(VIT_WIDTH, t.devices, t.k, start, (AdamOptions){0});
+        free(start);
     } else {
         for (int i = 0; i < t.k; i++) start_params(t.devices[i], t.device_params[i]);
     }
@@ -160,6 +169,10 @@ int main(int argc, char *argv[]) {
                         "devices=1 batch-size machine=none", (Program){.own = own_flags});
     if (is("about")) {
         printf("%s\n%s\n", cpu_instruction_set()->name, COMPILER);
+        return 0;
+    }
+    if (is("vit-start")) { // all parameters, for bench.py
+        fwrite(vit_start(VIT_WIDTH, VIT_SEED), sizeof(float), vit_numbers(VIT_WIDTH), stdout);
         return 0;
     }
     Training training = prepare();
