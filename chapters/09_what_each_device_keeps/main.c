@@ -482,9 +482,10 @@ int main(int argc, char *argv[]) {
          .standard = "none"},
         {0},
     };
-    Flags flags = book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
-                             "devices seed batch-size=16 train-size data",
-                             (Program){.own = own_flags, .next = "make exercise-09-1"});
+    Flags flags =
+        book_begin(argc, argv, "Trains ResNet-18 in stages that keep less and less.",
+                   "devices seed batch-size=16 train-size data",
+                   (Program){.own = own_flags, .next = "make exercise-09-1, or make run-10"});
     choose_allreduce("sharded");
     int k = book_devices(flags.devices, 4, modelled_machine() ? modelled_machine()->devices : 4);
     check_batch(flags.batch_size, k);
