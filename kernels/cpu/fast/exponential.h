@@ -23,12 +23,10 @@ INLINE Vec exp_of(Vec x) {
     x = least_of((Vec){0} + 89, most_of((Vec){0} - 104, x));
     Vec n = (x * 0x1.715476p0f + 0x1.8p23f) - 0x1.8p23f; // such a sum has no bits behind the point
     Vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    Vec y = 1.9875691500e-4f * r + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    return times_power_of_2(y * (r * r) + r + 1, n);
+    Vec square = r * r, y = 1.9875691500e-4f * r + 1.3981999507e-3f;
+    y = y * square + (8.3334519073e-3f * r + 4.1665795894e-2f);
+    y = y * square + (1.6666665459e-1f * r + 5.0000001201e-1f);
+    return times_power_of_2(y * square + r + 1, n);
 }
 
 // Below 1, x times a polynomial in x^2, by Cephes (ndtrf.c); there the error is at most 1.2e-7 of

@@ -1,8 +1,8 @@
 // product.h: the product of two matrices that are in the cache, on one thread. For any other
 // matrices call the kernel `gemm`, which brings them into the cache. All arithmetic of fully
-// connected layers and of convolutions is done here, except that of LeNet's first layer
-// (pooled_3x3.c). The callers (gemm.c, windows.c, winograd.c) bring the numbers into an order in
-// which they can be read fast.
+// connected layers, of attention and of convolutions is done here, except that of LeNet's first
+// layer (pooled_3x3.c). The callers (gemm.c, attention.c, windows.c, winograd.c) bring the numbers
+// into an order in which they can be read fast.
 #pragma once
 
 #include "kernels/cpu/cpu.h"
