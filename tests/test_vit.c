@@ -13,6 +13,9 @@ DEATHS_FIRST
 
 enum { WIDTH = 16, ROWS = 6, STEPS = 4 };
 
+// After 4 devices come 8: 5 to 7 have unequal parts, as 3 have.
+static int step_from(int k) { return k == 4 ? 4 : 1; }
+
 // ---- networks ----------------------------------------------------------------------------------
 
 static float *start_of(void) { return keep_memory(vit_start(WIDTH, 7)); }
@@ -53,18 +56,17 @@ static bool equal_bits(const float *a, const float *b) {
 TEST_ON_BOTH(k_devices_compute_what_one_computes) {
     bool gpu = device_gpu(device_under_test(state)) >= 0;
     const float *one = trained_on(state, 1, STEPS, NULL), *start = start_of();
-    for (int k = 2; k <= MOST_SPLIT; k++) {
+    for (int k = 2; k <= MOST_SPLIT; k += step_from(k)) {
         const float *split = trained_on(state, k, STEPS, NULL);
         double apart = relative_difference(split, one, start, vit_numbers(WIDTH));
         if (vit_is_exact(k) && !gpu && !equal_bits(split, one))
             fail_msg("%d devices do not have the bits of one (apart by %g)", k, apart);
-        if (!(apart <= (gpu ? 1e-3 : 1e-4)))
-            fail_msg("%d devices are apart from one by %g", k, apart);
+        if (!(apart <= 1e-5)) fail_msg("%d devices are apart from one by %g", k, apart);
     }
 }
 
 TEST_ON_BOTH(losses_and_copies_are_equal_on_all_devices) {
-    for (int k = 1; k <= MOST_SPLIT; k++) {
+    for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
         Tensor *losses[MOST_SPLIT];
         Vit *v = vit_on(state, k);
         take_steps(v, STEPS, losses);
@@ -82,7 +84,7 @@ TEST_ON_BOTH(losses_and_copies_are_equal_on_all_devices) {
 
 TEST_ON_BOTH(cut_and_joined_parameters_are_whole) {
     const float *start = start_of();
-    for (int k = 1; k <= MOST_SPLIT; k++) {
+    for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
         Vit *v = vit_on(state, k);
         assert_true(equal_bits(keep_memory(vit_join(v)), start));
         vit_free(v);
@@ -193,7 +195,7 @@ TEST_ON_BOTH(logits_and_losses_are_those_of_pytorch) {
     Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *ours[MOST_SPLIT];
     formula_batch(ROWS, &X, &y);
     keep(X), keep(y);
-    for (int k = 1; k <= MOST_SPLIT; k++) {
+    for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
         Vit *v = formula_vit(state, k);
         vit_load(v, X, y, images, labels);
         vit_forward(v, images, ours);
@@ -239,7 +241,7 @@ static float sum_of(float *const values[], int first, int n, size_t j) {
 }
 
 TEST_ON_BOTH(sums_are_added_halves_to_halves) {
-    for (int k = 1; k <= MOST_SPLIT; k++)
+    for (int k = 1; k <= MOST_SPLIT; k += step_from(k))
         for (int n = 0; n <= 1000; n += 1 + n * 9) {
             Device *devices[MOST_SPLIT];
             Tensor *data[MOST_SPLIT];
@@ -259,7 +261,7 @@ TEST_ON_BOTH(sums_are_added_halves_to_halves) {
 }
 
 TEST_ON_BOTH(devices_send_the_bytes_of_the_formula) {
-    for (int k = 1; k <= MOST_SPLIT; k++) {
+    for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
         Tensor *losses[MOST_SPLIT];
         Vit *v = vit_on(state, k);
         ledger_reset();
