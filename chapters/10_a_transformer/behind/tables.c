@@ -44,14 +44,18 @@ double print_sent(const VitRun *run) {
     return ddp ? (double)run->sent / (double)ddp : NAN;
 }
 
-void print_split_memory(const VitRun *one, const VitRun *split) {
+void print_split_memory(const VitRun *one, const VitRun *split, double limit) {
+    char title[48];
+    snprintf(title, sizeof title, "loss of step %d", one->plan.steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("MB on a device", 14), FIXED("parameters, gradients, moments", 1),
-                    FIXED("activations", 1), FIXED("peak", 1));
+    Table t = TABLE(NULL, WORDS("each device, MB", 15), WORDS("limit", 6), FIXED("kept", 1),
+                    FIXED("activations", 1), FIXED("peak", 1), DIGITS(title, 9), WHOLE("differ"));
     for (int r = 0; r < 2; r++) {
         const VitRun *run = r == 0 ? one : split;
         add_device_count(&t, run->plan.k);
-        table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak));
+        table_text(&t, r == 0 ? "none" : "%.0f", limit / 1e6);
+        table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak),
+                      run->losses[run->plan.steps - 1], num_different_numbers(run, one));
     }
 }
 
