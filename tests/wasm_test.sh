@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 to 4, 6, 7 and 9 as WebAssembly, under Node, print what they print here with the same
+# wasm_test.sh BUILD: chapters 0 to 4, 6, 7, 9 and 10 as WebAssembly, under Node, print what they print here with the same
 # kernels (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"
@@ -64,6 +64,10 @@ for network in resnet-18 7b; do
     diff here/09_what_each_device_keeps_memory.csv there/09_what_each_device_keeps_memory.csv >difference
     verdict $? "its memory.csv, to the last digit"
 done
+compare 10_a_transformer --backend model --devices 4 --width 256 --batch-size 64 --data .
+compare 10_a_transformer --backend model --costs --devices 8 --width 1024 --batch-size 128 --data .
+diff here/10_a_transformer_costs.csv there/10_a_transformer_costs.csv >difference
+verdict $? "its costs.csv, to the last digit"
 node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
 [ $? = 1 ] && grep -q 'error: nowhere: No such file' difference
 verdict $? "an error ends it with status 1"

@@ -299,6 +299,20 @@ function showMemory(csv, { network, k, stage, recomputation, limit }) {
             `A step takes ${ms(1e3 * row[11])}` + (row === rows[0] ? "." : `, ${(row[11] / rows[0][11]).toFixed(2)} times as long as with DDP.`))];
 }
 
+// A bar for a step on one device, and for each way to split it; and what a device sends.
+function showCosts(csv, { width, n }) {
+    const rows = rowsOf(csv), steps = rows.map(([way, , seconds]) => [way, 1e3 * seconds]), longest = Math.max(...steps.map(([, ms]) => ms));
+    const fastest = steps.reduce((best, step) => step[1] < best[1] ? step : best)[0];
+    const bars = steps.map(([way, ms], i) => `<text x="105" y="${25 + 20 * i}" text-anchor="end">${way}</text>` +
+        `<path fill="hsl(${way === fastest ? 25 : 205} 55% 45%)" d="M110 ${14 + 20 * i}h${300 * ms / longest}v14H110z"/>` +
+        `<text x="${115 + 300 * ms / longest}" y="${25 + 20 * i}">${ms.toPrecision(3)} ms</text>`);
+    const [, images, layers] = rows.map(([, bytes]) => Number(bytes)), mb = (bytes) => Number((bytes / 1e6).toPrecision(3)) + " MB";
+    return [`<svg viewBox="0 0 500 76" role="img" aria-label="How long a step takes">${bars.join("")}</svg>`,
+        `In a step, a device sends ${mb(images)} if the images are split, and ${mb(layers)} if the layers are. That is ` +
+        `${(layers / images).toPrecision(2)} times as much; b T / (3 D) is ${n} · 16 / (3 · ${width}) = ${(16 * n / (3 * width)).toPrecision(2)}. ` +
+        (fastest === "one device" ? "One device alone is the fastest." : `Splitting the ${fastest.split(" ")[0]} is the fastest.`)];
+}
+
 // Behind the picture whose name ends with `still`. `change`: lines of the file of `machine` (dgx-a100 if there is none) that
 // become others. show() makes the figure and a sentence of the file `csv`, or of what the program prints, and of where the sliders are. `on`: what is
 // modelled, if not the usual machine.
@@ -360,6 +374,16 @@ const FIGURES = [{
     change: ({ link }) => ({ devices: 16, link: link === "NVLink" ? "switch 274 GB/s 3.3 us" : "switch 9.41 Gb/s 32.2 us" }), // cluster-10gbe's
     flags: ({ network, k, recomputation }) => ["--backend", "model", "--memory-of", network, "--devices", k, "--batch-size", 64 * k,
         ...(recomputation === "on" ? ["--recompute"] : [])],
+}, {
+    program: "10_a_transformer", still: "/10_a_transformer_block.png", show: showCosts, on: "A100s",
+    csv: "plots/10_a_transformer_costs.csv",
+    sliders: [{ name: "width", label: "width", values: [64, 128, 256, 512, 1024], at: 1024, unit: "" }, // more has no addresses here
+        { name: "n", label: "images", values: [8, 16, 32, 64, 128], at: 64, unit: "" },
+        { name: "k", label: "devices", values: [2, 4, 8], at: 4, unit: "" },
+        { name: "link", label: "link", values: ["NVLink", "PCIe", "Ethernet"], at: "NVLink", unit: "" }],
+    change: ({ link }) => ({ // as in dgx-a100; from one rtx4090-pcie card to another by way of the host; as in cluster-10gbe
+        link: { NVLink: "switch 274 GB/s 3.3 us", PCIe: "switch 19.5 GB/s 12.4 us", Ethernet: "switch 9.41 Gb/s 32.2 us" }[link] }),
+    flags: ({ width, n, k }) => ["--backend", "model", "--costs", "--width", width, "--batch-size", n, "--devices", k],
 }];
 
 function makeSlider({ name, label, values, at, unit, text: textOf = (value) => value + unit }, given) {

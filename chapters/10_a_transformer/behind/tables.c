@@ -123,6 +123,7 @@ void tell_costs(const VitPlan *plan) {
     table_text(&t, "layers split");
     table_numbers(&t, (double)layers.sent, s.layers);
     output_close(&csv);
+    book_result("split layers take %.2f times as long as split images", s.layers / s.images);
 }
 
 // ---- a block as a picture -----------------------------------------------------------------------
