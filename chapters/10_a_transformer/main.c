@@ -401,6 +401,7 @@ static void compare_devices(const Notebook *nb, const int counts[], int n) {
     const VitRun *four = &runs[n > 3 ? 3 : n - 1];
     Prediction times = n > 2 ? ask_about_bytes() : (Prediction){0};
     predict_compare(times, print_sent(four), "times");
+    if (n == 2) print_split_memory(&runs[0], four, INFINITY);
     for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
 }
 

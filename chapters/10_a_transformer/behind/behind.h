@@ -45,7 +45,8 @@ void print_bits(const VitRun runs[], int n);
 // What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
 // many times as much splitting the layers sends.
 double print_sent(const VitRun *run);
-// The memory of a device, for the network on one device, and split with a limit (in bytes).
+// The memory of a device, for the network on one device, and split with a limit (in bytes; or
+// INFINITY).
 void print_split_memory(const VitRun *one, const VitRun *split, double limit);
 // Each mistake, beside the right run (runs[0]).
 void print_mistakes(const VitRun runs[], const VitRun first[]);

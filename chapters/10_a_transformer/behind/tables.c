@@ -53,7 +53,7 @@ void print_split_memory(const VitRun *one, const VitRun *split, double limit) {
     for (int r = 0; r < 2; r++) {
         const VitRun *run = r == 0 ? one : split;
         add_device_count(&t, run->plan.k);
-        table_text(&t, r == 0 ? "none" : "%.0f", limit / 1e6);
+        table_text(&t, r == 0 || isinf(limit) ? "none" : "%.0f", limit / 1e6);
         table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak),
                       run->losses[run->plan.steps - 1], num_different_numbers(run, one));
     }
