@@ -3,6 +3,7 @@
 // test_resnet18.c, and so is batch norm on several devices with that on one; gradients are in
 // test_autograd.c.
 #include "cases.h"
+#include "common/tensor/transformer.h"
 #include "common/data/checkpoints.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/nn.h"
@@ -92,6 +93,22 @@ TEST_ON_BOTH(test_shapes) {
         begin_step(device); // nothing of the network is on the tape now
         module_free(table[i].net);
     }
+}
+
+// An MLP of modules computes what the functions compute.
+TEST_ON_BOTH(test_layer_norm_and_gelu) {
+    Device *device = device_under_test(state);
+    Module *net = Sequential(LayerNorm(8), GELU(), Linear(8, 3));
+    initialize(net, 1);
+    Tensor *X = RANDOM(device, 5, 8), *p[4];
+    begin_step(device);
+    Tensor *Y = forward(net, X);
+    for (int i = 0; i < 4; i++) p[i] = parameter_data(parameters_of(net).list[i], device);
+    Tensor *same = linear(gelu(layer_norm(X, p[0], p[1])), p[2], p[3]);
+    assert_memory_equal(values_of(Y), values_of(same), tensor_bytes(Y));
+    assert_filled(p[0], 1);
+    begin_step(device);
+    module_free(net);
 }
 
 TEST(test_initialize) {

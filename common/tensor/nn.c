@@ -3,6 +3,7 @@
 #include "nn.h"
 #include "common/base/error.h"
 #include "random.h"
+#include "transformer.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -233,6 +234,25 @@ static void relu_forward(Module *m, Tensor *X[], int k) {
 }
 
 Module *ReLU(void) { return new_module(relu_forward); }
+
+static void gelu_forward(Module *m, Tensor *X[], int k) {
+    (void)m;
+    for (int i = 0; i < k; i++) X[i] = gelu(X[i]);
+}
+
+Module *GELU(void) { return new_module(gelu_forward); }
+
+static void layer_norm_forward(Module *m, Tensor *X[], int k) {
+    for (int i = 0; i < k; i++)
+        X[i] = layer_norm(X[i], copy_on(m->own[0], X[i]->device), copy_on(m->own[1], X[i]->device));
+}
+
+Module *LayerNorm(int num_features) {
+    Module *m = new_module(layer_norm_forward);
+    OWN(m, "weight", true, 0, 1, num_features);
+    OWN(m, "bias", true, 0, 0, num_features);
+    return m;
+}
 
 static void flatten_forward(Module *m, Tensor *X[], int k) {
     (void)m;

@@ -32,7 +32,11 @@ Module *conv2d_module(int in_channels, int out_channels, Conv2dModuleOptions opt
 // X (N,C,..): see batch_norm.h. eps 1e-5, momentum 0.1, as in PyTorch.
 Module *BatchNorm2d(int num_features);
 
+// X (N,C): each row by itself. eps 1e-5, as in PyTorch.
+Module *LayerNorm(int num_features);
+
 Module *ReLU(void);
+Module *GELU(void);
 
 // The mean of each kernel_size x kernel_size window, without overlap.
 Module *AvgPool2d(int kernel_size);
