@@ -3,7 +3,7 @@
 # in the list: test_queues, as it holds a queue up until the host has done something more.)
 . "$(dirname "$0")/tap.sh"
 shown=$work/shown
-for name in allreduce data ddp_reference device many_machines modelled_clock modelled_steps nn process_group reference resnet18 servers splitting trace trainers zero zero_reference zero_resume; do
+for name in allreduce data ddp_reference device many_machines modelled_clock modelled_steps nn process_group reference resnet18 servers splitting trace trainers vit zero zero_reference zero_resume; do
     TEST_INLINE=1 "$build/tests/test_$name" >"$shown" 2>&1
     verdict $? "test_$name"
 done

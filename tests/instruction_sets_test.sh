@@ -75,7 +75,7 @@ sets=$(printf '%s\n' $sets | sed -n '1p; ${1!p}')
 chapter=$!
 for set in $sets; do
     shown=$out/log
-    for program in test_kernels test_splitting test_reference test_trainers; do
+    for program in test_kernels test_splitting test_reference test_trainers test_parts test_vit; do
         BOOK_ISA=$set CMOCKA_MESSAGE_OUTPUT=STDOUT "$build"/tests/$program >"$out/log" 2>&1
         verdict $? "$program with BOOK_ISA=$set"
     done

@@ -3,10 +3,10 @@
 // test_resnet18.c, and so is batch norm on several devices with that on one; gradients are in
 // test_autograd.c.
 #include "cases.h"
-#include "common/tensor/transformer.h"
 #include "common/data/checkpoints.h"
 #include "common/data/safetensors.h"
 #include "common/tensor/nn.h"
+#include "common/tensor/transformer.h"
 
 DEATHS_FIRST
 
