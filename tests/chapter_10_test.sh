@@ -28,14 +28,14 @@ images split .DDP. | 1.23 1.23
 4 devices | 100 13..14 65..80 75..100 * 0
 the last bias on every device | * * 0 yes
 no sum in the backward pass | * * 20000..204938 no
-q, k and v cut as one block | * * 100000..204938 yes
+queries, keys, values cut together | * * 100000..204938 yes
 shards drawn with one seed | * * 100000..204938 yes
 ROWS
 verdict "bits, bytes, memory and mistakes"
 figures log '/^  (1|2|4|8) devices? +[18421+ ]+ [0-9.]+ +0$/ { n++; if (n > 1 && $(NF - 1) != loss) print; loss = $(NF - 1) }
     /^  none / { right = $2 }
     /^  (the last bias|no sum in)/ { n++; if ($(NF - 3) != right) print }
-    /^  (q, k and v|shards drawn)/ { n++; if ($(NF - 3) == right) print }
+    /^  (queries, keys|shards drawn)/ { n++; if ($(NF - 3) == right) print }
     END { if (n != 8) print n, "rows" }'
 verdict "equal losses where they must be, others where a mistake is in the forward pass"
 # Over NVLink, splitting layers is faster than splitting images if a step has few, and slower if it has many; over Ethernet never.

@@ -15,15 +15,16 @@ static double evaluate(const Vit *v, DataIter *iter);
 
 // ## A transformer for images
 //
-// A transformer computes with *tokens*. A token is a row of D numbers, and in a text it stands for
-// a word or a part of one. For an image, it stands for a *patch*, a small square of pixels
-// [@dosovitskiy2021]. We cut each image of Fashion-MNIST into 16 patches of 7 x 7 pixels. A matrix
-// product turns the 49 pixels of a patch into a token of D = 64 numbers. Then each token gets a
-// learned vector added that depends on its position, because nothing else tells the network where
-// the patch was.
+// A transformer works on *tokens*. A token is a row of D numbers. D is the *width* of the network.
+// In text, a token stands for a word or a part of a word. In an image, it stands for a *patch*, a
+// small square of pixels [@dosovitskiy2021]. We cut each image of Fashion-MNIST into 16 patches of
+// 7 x 7 pixels. A matrix product turns the 49 pixels of a patch into a token of D = 64 numbers.
+// Then a learned vector, one for each position, is added to the token. Nothing else tells the
+// network where the patch was.
 //
-// Four equal *blocks* change the tokens, one block after the other. At the end, the mean over the
-// 16 tokens of an image goes through a linear layer, which gives ten logits:
+// Four *blocks* of the same structure transform the tokens, one after the other. Finally, after one
+// more layer norm (see below), the mean over the 16 tokens of each image goes through a linear
+// layer, which gives ten logits:
 //
 // vit.c:vit_forward
 //
@@ -38,24 +39,24 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // vit.c:vit_block
 //
-// *Layer norm* gives each token mean 0 and variance 1, followed by a learned scale and shift.
-// Unlike batch norm (chapter 5), it looks at one token at a time. So the rows of a minibatch do not
-// depend on each other.
+// *Layer norm* gives each token mean 0 and variance 1, and then applies a learned scale and shift.
+// Unlike batch norm (chapter 5), it looks at one token at a time, so its result for one token does
+// not depend on the others.
 //
 // The second half is the *MLP* (multilayer perceptron). It also treats each token by itself. A
-// linear layer makes 256 numbers of its 64, GELU is applied to each of them, and a second linear
-// layer goes back to 64 numbers. *GELU* is a smooth variant of ReLU. It multiplies x by the
-// probability that a normally distributed random number is smaller than x. (Ignore `enter()`,
-// `leave()` and the groups until the next section.)
+// linear layer turns the token's 64 numbers into 256, GELU is applied to each of them, and a second
+// linear layer turns them back into 64. *GELU* is a smooth variant of ReLU. It multiplies x by the
+// probability that a random number from the standard normal distribution is smaller than x. (Ignore
+// `enter()`, `leave()` and the groups for now. They come after the training.)
 //
 // vit.c:vit_mlp
 //
 // The first half is *attention*, and it is the only place where tokens meet. It has 8 *heads*. For
 // each head, a linear layer makes three vectors from each token, with $d = 64 / 8 = 8$ numbers
 // each: a query $q$, a key $k$ and a value $v$. The result for token i is a weighted mean of the
-// values of all tokens j of the same image. The weights are the softmax of $q_i \cdot k_j /
-// \sqrt{d}$. Each head computes this without the others, and the last linear layer combines all
-// heads:
+// values of all tokens j of the same image. The weights are the softmax, over all these j, of $q_i
+// \cdot k_j / \sqrt{d}$. The heads work independently, and a last linear layer combines their
+// results:
 //
 // vit.c:vit_attention
 //
@@ -75,21 +76,22 @@ static double evaluate(const Vit *v, DataIter *iter);
 // main.c:training_loop
 //
 // ![Training loss and test accuracy, on four devices that split every
-// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls
-// from 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
+// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
+// 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
 //
 // ## Split a block
 //
 // In data parallelism, each device has all parameters and some of the images. Here we do the
 // opposite. Each device gets all images, and keeps only a part of each large matrix. This is
-// *tensor parallelism* [@shoeybi2019], the pairs of layers from chapter 1.
+// *tensor parallelism* [@shoeybi2019]. It uses the pairs of layers described in chapter 1.
 //
-// There are two ways to cut a product $X W$. If a device has some *columns* of W, it computes these
-// columns of the result, and it needs all of X. If a device has some *rows* of W, it needs only the
-// same columns of X. But its result, although it has full size, contains only some of the terms of
-// each sum. The results of all devices must be added.
+// There are two ways to cut W in a product $X W$. A device that has some *columns* of W computes
+// the same columns of the result, and needs all of X. A device that has some *rows* of W needs only
+// the corresponding columns of X. But although its result has full size, each number in it is only
+// part of a sum, so the results of all devices must be added.
 //
-// The trick is to cut the first matrix of a pair by columns, and the second by rows:
+// The trick is to cut the first matrix of a pair by columns, and the second by rows. Here is the
+// MLP, whose pair is `up_weight` and `down_weight`, on two devices:
 //
 // ```
 //              device 0               device 1
@@ -104,21 +106,22 @@ static double evaluate(const Vit *v, DataIter *iter);
 //                       the sum, on both devices
 // ```
 //
-// The columns that a device computes are exactly the columns of the input that its rows of the
-// second matrix need. GELU works on one number at a time. So the devices have to meet only once, at
-// the end. In attention, the columns are heads. A device with four of the eight heads computes
-// their queries, keys and values, and attention for these heads, without the others.
+// The columns that a device computes are exactly what it needs for its rows of the second matrix.
+// GELU works on one number at a time. So the devices have to meet only once, at the end. In
+// attention, the pair is `qkv_weight` and `out_weight`, and the columns come in heads. A device
+// with four of the eight heads computes their queries, keys, values and attention by itself.
 //
 // exchange.c:leave
 //
 // What does the backward pass of `leave()` have to do? Let $y = y_0 + y_1$ be the sum. The
 // derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
-// which each device already has. There is nothing to do.
+// which each device already has. There is nothing to do. (Every device computes the same loss from
+// $y$, but this loss counts once. With another sum here, the gradient would be k times too large.)
 //
-// At the beginning of the pair, it is the other way around. In the forward pass, each device
-// already has X, and `enter()` does nothing. But X affects the loss through the columns of all
-// devices, and in the backward pass, each device knows only what its own columns contribute to the
-// gradient of X. These contributions must be added:
+// At the beginning of a pair, the passes swap roles. In the forward pass, each device already has
+// X, and `enter()` does nothing. But X affects the loss through the columns of all devices, and in
+// the backward pass, each device knows only what its own columns contribute to the gradient of X.
+// These contributions must be added:
 //
 // exchange.c:enter
 //
@@ -126,23 +129,27 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // So a block has two sums in the forward pass and two in the backward pass. Everything outside
 // these pairs, such as layer norms, patches and the last layer, is computed by every device. All
-// devices have the same numbers there, get the same gradients, and make the same updates. Also, the
-// last bias of a pair is added after `leave()`. Otherwise, the sum would contain it once for each
-// device.
+// devices have the same numbers there, get the same gradients, and make the same updates. The
+// second bias of each pair is added after `leave()`, because the sum would otherwise contain it k
+// times.
 //
-// A matrix is stored as `linear()` needs it, (out, in). Here is which part a device keeps:
+// As in PyTorch, a weight is stored as (out, in), so the product is $X W^T$, and a column above is
+// a *row* in memory. This is the part that each device keeps:
 //
 // shards.c:list_block
 //
 // ## Equal to the last bit
 //
-// Do devices that split the layers compute the same bits as one device? The columns of a product
-// do not depend on each other, so cutting by columns changes no bit. But cutting by rows cuts sums.
-// A sum of floating-point numbers depends on the order of the additions, and normally one device
-// would simply add all products from first to last.
+// Do devices that split the layers compute the same bits as one device? In the forward pass,
+// cutting by columns changes no bit, because the columns of a product do not depend on each other.
+// But cutting by rows cuts sums. (In the backward pass, the sum for the gradient of X is cut where
+// the matrix is cut by columns.) A sum of floating-point numbers depends on the order of the
+// additions, and normally one device would simply add all products from first to last.
 //
-// So we give all devices the same order. Each sum is added in 8 groups. In attention, group g
-// contains the products of head g. Then the groups are added halves to halves:
+// So we give all devices the same order. Each sum is split into 8 groups, on one device, too. In
+// attention, group g contains the products of head g, and in the MLP, those of 32 of the 256
+// columns. Then the groups are added in pairs, the pairs in pairs, and so on. We call this *halves
+// to halves*:
 //
 // ```
 // group         0   1   2   3   4   5   6   7
@@ -158,46 +165,52 @@ static double evaluate(const Vit *v, DataIter *iter);
 // four          -----   -----   -----   -----
 // ```
 //
-// Each of two devices computes one half of this tree, and the exchange makes the last addition.
-// Each of four devices computes a quarter, and the exchange makes the last two levels. The kernel
-// takes the number of groups as an argument, and adds them while they are in registers and in the
-// first cache. This costs a training step less than 5 % of its time. The exchange is chapter 2's
-// sharded allreduce, except that the owner of a part adds halves to halves:
+// With two devices, each computes half of this tree, and the exchange performs the last addition.
+// With four, each computes a quarter, and the exchange performs the last two levels.
+// `linear_in_groups(X, W, 0, groups)` adds the sums of the backward pass in groups, and
+// `linear_in_groups(X, W, groups, 0)` those of the forward pass. The kernel adds the groups while
+// they are in registers or the first-level cache, and a training step becomes less than 5 % slower.
+// The exchange is chapter 2's sharded allreduce, except that the owner of a part adds halves to
+// halves:
 //
 // exchange.c:add_parts
 //
-// Three devices have 3, 3 and 2 heads. Each of them adds in the usual order, because three parts
-// are not halves of anything. We train for 20 steps, each time from the same start:
+// Three devices have 3, 3 and 2 heads. Three parts do not fit into this tree, so each of these
+// devices adds in the usual order. (All of this is for CPUs. GPUs ignore the groups, and their
+// results agree apart from rounding.) We train for 20 steps on CPU devices, each time with the same
+// start and the same minibatches:
 //
 // main.c:ask_how_many
 //
 // behind/tables.c:print_bits
 //
-// This equality is not only elegant. It turns "the two losses look similar" into a test that
-// catches every mistake below. Frameworks test with a tolerance, because their kernels add in
-// whichever order is fastest.
+// This equality is more than elegant. Instead of judging whether two losses look similar, you have
+// a test that catches every mistake below. Frameworks test with a tolerance, because their kernels
+// add in whichever order is fastest.
 //
 // ## What it costs
 //
-// Each of the four sums of a block adds up a matrix of all tokens, $b$ images of $T$ tokens with D
-// numbers. For one matrix, a device sends $2 (k-1)/k$ times its size (chapter 2). With data
-// parallelism, it sends $2 (k-1)/k$ times the size of the gradients, once.
+// Each of a block's four sums adds up k matrices of the same size, one number for each of the D
+// columns of each token. A minibatch of $b$ images has $b T$ tokens. In each sum, a device sends $2
+// (k-1)/k$ times the size of one matrix (chapter 2). With data parallelism, it sends $2 (k-1)/k$
+// times the size of all gradients, once in a step. For four devices:
 //
 // main.c:ask_about_bytes
 //
 // behind/tables.c:print_sent
 //
-// With $L$ blocks, the quotient is about
+// With $L$ blocks, the ratio is about
 //
 // $$\frac{4 L \cdot b T D}{12 L \cdot D^2} = \frac{b T}{3 D} = \frac{256 \cdot 16}{3 \cdot 64} =
 // 21.3$$
 //
-// The counted value is a little smaller, because not all parameters are in the matrices of the
+// The counted ratio is a little smaller, because not all parameters are in the matrices of the
 // blocks. The formula says when splitting the layers is cheap: when the network is wide and a step
-// has few tokens. Splitting the images costs the same for any number of images.
+// has few tokens. When the images are split, the bytes do not depend on the number of images.
 //
-// Moreover, an exchange of gradients can overlap with the backward pass (chapter 6). The sums of a
-// split layer cannot, because the very next operation needs the result:
+// Moreover, an exchange of gradients can overlap with the backward pass (chapter 6). Here, the sums
+// of a split layer do not overlap with anything, because the next operation needs the result. (In
+// the backward pass, Megatron computes gradients of weights meanwhile.)
 //
 // ![One block of width 1024 on four GPUs of a modelled DGX A100, with 64
 // images.](plots/10_a_transformer_block.png "Two timelines with four lanes each, forward and
@@ -206,55 +219,59 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // ### Memory
 //
-// Splitting the layers has an advantage that neither data parallelism nor ZeRO has. It also divides
-// activations. We try this with a wider network, of width 256, and 64 images. The limit is 100 MB
-// for each device. One device does not have enough memory:
+// Splitting the layers also divides the activations of each image. Neither data parallelism nor
+// ZeRO does this: there, a device with a single image needs all of its activations. We try it with
+// a network of width 256 and 64 images, and a limit of 100 MB for each device. One device does not
+// have enough memory:
 //
 // recorded:one
 //
-// Here is what it needs without a limit, and what four devices need, with the limit:
+// Here is what one device needs without a limit, and what each of four needs with the limit:
 //
 // behind/tables.c:print_split_memory
 //
-// What is *kept* are parameters, gradients and moments. It is almost divided by four. Of the
-// activations, only those between `enter()` and `leave()` are. Every device keeps the tokens
-// themselves and what layer norms need. (The next step would be to divide these, too. This is
-// called *sequence parallelism*.) Again, no bit is different, so a network that does not fit on one
-// of these devices was trained on four.
+// *Kept* are parameters, gradients and moments, and each of the four devices has little more than a
+// quarter of them. Of the activations, only those between `enter()` and `leave()` are divided.
+// Every device has all tokens, and what layer norms need. (*Sequence parallelism* divides these,
+// too.) So four devices have trained a network that does not fit on one, and again, no bit differs.
 //
 // ## When does it pay?
 //
-// The next table has modelled times of a step of a network of width 1024, with 50 million
-// parameters. In `dgx-a100`, NVLink connects the four GPUs. In `rtx4090-pcie`, four consumer cards
-// exchange everything over PCIe, and in `cluster-10gbe`, each GPU is in another host.
+// The next table has the modelled time of one training step for a network of width 1024, with 50
+// million parameters. In `dgx-a100`, NVLink connects the four GPUs. In `rtx4090-pcie`, four
+// consumer cards exchange everything over PCIe, and in `cluster-10gbe`, each GPU is in a different
+// host. When the images are split, the gradients are exchanged after the backward pass, without
+// overlap.
 //
 // main.c:ask_when
 //
 // behind/tables.c:print_when_it_pays
 //
-// On the DGX, splitting the layers is the fastest way with 8 and 32 images. There is little to
-// compute, but with data parallelism, the devices must still exchange all gradients, and each of
-// them must update all parameters. With 128 images, both ways take about the same time, and with
-// 512, it is better to split the images. (By the formula, both send the same number of bytes if
-// $b T = 3 D$, which means 192 images here.) On the PCIe cards, four cards that split the layers
-// are hardly faster than one. Over Ethernet, neither way is faster than one device.
+// On the DGX, splitting the layers is fastest with 8 and 32 images. There is little to compute, but
+// with data parallelism, the devices must still exchange all gradients, and each of them must
+// update all parameters. With 128 images, both take about the same time, and with 512, it is better
+// to split the images. (By the formula, both send the same number of bytes if $b T = 3 D$, which
+// means 192 images here.) On the PCIe cards, four cards that split the layers are barely faster
+// than one. Over Ethernet, neither way is faster than one device.
 //
-// This has also been measured. On eight H100 GPUs connected by NVLink, a language model with
-// 16 layers of width 2048 processed 40,150 tokens per second and GPU with data parallelism. When
-// its layers were split over 2, 4 or 8 of the GPUs, it was 37,628, 33,597 and 28,101
-// [@nanotron2025].
+// Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
+// layers of width 2048 processed 40,150 tokens per second on each GPU with data parallelism. With
+// layers split over groups of 2, 4 or 8 GPUs, it processed 37,628, 33,597 and 28,101
+// [@ultrascale2025].
 //
-// So the usual advice is:
+// The usual advice assumes that each step has enough images:
 //
 // - If the network fits, split the images.
 // - If it does not fit, split the layers over devices with fast links, usually within a host, and
-//   the images between hosts.
+//   the images across hosts.
 // - Without fast links, use ZeRO-3 (chapter 9) instead.
 //
 // ## Four mistakes
 //
-// People have made all of these mistakes in real projects. None of them crashes, and with each of
-// them the loss falls. Here are four devices again, with the same start and the same minibatches:
+// People have made all of these mistakes in real projects. None of them causes a crash, and the
+// loss falls with each of them. The next table is for four devices, with the same start and the
+// same minibatches. *Copies equal* says whether the parameters that every device has, such as layer
+// norms, are still the same on all devices.
 //
 // behind/tables.c:print_mistakes
 //
@@ -262,18 +279,20 @@ static double evaluate(const Vit *v, DataIter *iter);
 // contains it four times. Biases start at 0, so the first loss is right, and so is the first
 // update. The second loss is not.
 //
-// *No sum in the backward pass.* Without `enter()`, the forward pass is right. But everything below
-// this point gets only the gradient from the device's own columns. This gradient is different on
-// each device, so even the parameters that all devices should have in common drift apart.
+// *No sum in the backward pass.* Without `enter()`, the forward pass is right. But all earlier
+// layers get only the part of this MLP's gradient that comes from the device's own columns. This
+// part is different on each device, so even the parameters that all devices should have in common
+// drift apart.
 //
-// *q, k and v cut as one block.* In many checkpoints, the rows of `qkv_weight` are the queries of
-// all heads, then all keys, then all values. If you cut this matrix into k blocks of consecutive
-// rows, the first of four devices gets nothing but queries. It uses a third of them as keys, and
-// another third as values. So sort the rows by heads before you cut.
+// *Queries, keys and values cut together.* In many checkpoints, the rows of `qkv_weight` are the
+// queries of all heads, then all keys, then all values. If you cut this matrix into four pieces of
+// consecutive rows, the first device gets nothing but queries. It uses a third of its rows as
+// queries, a third as keys and a third as values. So sort the rows by head before you cut.
 //
-// *Shards drawn with one seed.* If each device draws its own shards with the same seed, they are
-// all equal. Four devices then have only a quarter of the different columns. Draw the whole matrix
-// and cut it, as `vit_start()` and `vit_new()` do.
+// *Shards drawn with one seed.* If each device draws its own shards with the same seed, all devices
+// get the same shards. They then also get the same gradients, so the shards stay equal, and the
+// network has only a quarter of its columns. Draw the whole matrix and cut it, as `vit_start()` and
+// `vit_new()` do.
 //
 // After 20 steps, the losses are between 0.896 and 1.008. If you did not know the right one, would
 // you suspect any of them? Compare a few steps with one device, bit by bit, and you find all four.
@@ -281,30 +300,30 @@ static double evaluate(const Vit *v, DataIter *iter);
 // ## Summary
 //
 // - A transformer block consists of attention and an MLP. Both have a pair of matrices.
-// - Cut the first matrix of a pair by columns and the second one by rows. Then one sum per pair
-//   suffices in each pass, forward after the pair and backward before it.
-// - Cutting by columns keeps all bits, but cutting by rows cuts sums. If one device adds in the
-//   same groups, halves to halves, then k devices compute the same bits.
+// - Cut the first matrix of a pair by columns and the second one by rows. Then each pair needs only
+//   one sum per pass: at its end in the forward pass, and at its beginning in the backward pass.
+// - Cutting by rows cuts sums. If one device adds the same groups in the same tree, then 2, 4 or 8
+//   devices compute the same bits.
 // - Compared with data parallelism, splitting the layers sends about $b T / (3 D)$ times as many
-//   bytes, and no computation can hide them.
-// - It divides parameters, gradients, moments and most activations. It pays over fast links, if the
-//   network is wide and a step has few tokens.
+//   bytes, and they are hard to hide behind computation.
+// - Splitting the layers divides parameters, gradients, moments and most activations. It pays off
+// on
+//   fast links, if the network is wide and a step has few tokens.
 //
 // ## Questions
 //
-// 1. Which parameters of a block does every device keep? Which share of a block of width 64 are
-//    they?
+// 1. Which parameters of a block does every device keep? What share of a block's parameters do they
+//    make up at width 64?
 // 2. Why are columns cut first and rows second? What would have to be exchanged if `up_weight` were
 //    cut by rows and `down_weight` by columns?
 // 3. All devices compute the layer norms. How do you know, without any exchange, that all of them
 //    make the same update to `norm1_weight`?
-// 4. A language model has D = 8192 and gets 4 sequences of 2048 tokens per step. How many times as
-//    many bytes does splitting the layers send, compared with data parallelism? And with 1
-//    sequence?
+// 4. A language model has D = 8192 and gets 4 sequences of 2048 tokens per step. By what factor
+//    does a device send more or fewer bytes than with data parallelism? And with 1 sequence?
 // 5. With 16 devices and 8 heads, what could you still split, and what would you have to exchange?
-// 6. Three devices do not have the bits of one device. In which order would one device have to add,
-//    so that they had them? What would this mean for two, four and eight devices?
-// 7. Someone tests the split layers with `allclose`, after one step, with biases that start at 0.
+// 6. Three devices do not get the same bits as one. In which order would one device have to add to
+//    match them? What would this mean for two, four and eight devices?
+// 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
 
 static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {

@@ -67,7 +67,7 @@ static void draw_equal_shards(Vit *v) {
 const Mistake mistakes[NUM_MISTAKES] = {
     {"the last bias on every device", .mlp = add_bias_k_times},
     {"no sum in the backward pass", .mlp = forget_enter},
-    {"q, k and v cut as one block", .spoil = cut_qkv_as_one},
+    {"queries, keys, values cut together", .spoil = cut_qkv_as_one},
     {"shards drawn with one seed", .spoil = draw_equal_shards},
 };
 

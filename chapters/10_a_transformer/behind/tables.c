@@ -64,7 +64,7 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
     char title[48];
     snprintf(title, sizeof title, "of step %d", runs->plan.steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("mistake", 30), DIGITS("loss of step 1", 8), DIGITS(title, 8),
+    Table t = TABLE(NULL, WORDS("mistake", 34), DIGITS("loss of step 1", 8), DIGITS(title, 8),
                     WHOLE("differ after 1 step"), WORDS("copies equal", 12));
     for (int m = 0; m <= NUM_MISTAKES; m++) {
         table_text(&t, "%s", m == 0 ? "none" : mistakes[m - 1].what);
