@@ -307,8 +307,7 @@ static double evaluate(const Vit *v, DataIter *iter);
 // - Compared with data parallelism, splitting the layers sends about $b T / (3 D)$ times as many
 //   bytes, and they are hard to hide behind computation.
 // - Splitting the layers divides parameters, gradients, moments and most activations. It pays off
-// on
-//   fast links, if the network is wide and a step has few tokens.
+//   if the links are fast, the network is wide, and a step has few tokens.
 //
 // ## Questions
 //
