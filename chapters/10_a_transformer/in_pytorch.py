@@ -30,7 +30,6 @@ def sum_of_ranks(X):
     return X
 
 
-# C: enter_backward
 def enter(X, k):
     """Autograd does not look into collectives, so you write both passes."""
     return Enter.apply(X) if k > 1 else X
@@ -89,7 +88,7 @@ def vit_train_batch(v, X, y):
     return loss.item()
 
 
-# C: list_kinds, list_block
+# C: list_kinds
 def vit_start(D):
     """All ranks draw the same numbers, and then keep their parts."""
     def layer(name, *shape):
@@ -103,7 +102,7 @@ def vit_start(D):
     return {**start, **layer("norm", D), **layer("head", 10, D)}
 
 
-# C: vit_part, part_of_kind
+# C: list_block, part_of_kind
 def vit_cut(name, whole, k, rank):
     """PyTorch, too, stores the transpose of what is used, so what is cut by columns is cut along dimension 0."""
     dim = CUTS.get(name.split(".")[-1])

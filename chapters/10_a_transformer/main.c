@@ -41,7 +41,7 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // *Layer norm* gives each token mean 0 and variance 1, and then applies a learned scale and shift.
 // Unlike batch norm (chapter 5), it looks at one token at a time, so its result for one token does
-// not depend on the others.
+// not depend on the others. (`v->mlp` is `vit_mlp()`, until the section on mistakes.)
 //
 // The second half is the *MLP* (multilayer perceptron). It also treats each token by itself. A
 // linear layer turns the token's 64 numbers into 256, GELU is applied to each of them, and a second
@@ -74,6 +74,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 // tapes of all devices together, operation by operation (chapter 5 used it for batch norm).
 //
 // main.c:training_loop
+//
+// main.c:train
 //
 // ![Training loss and test accuracy, on four devices that split every
 // block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
@@ -390,8 +392,6 @@ static void train(Notebook *nb) {
     vit_free(v);
     data_iter_free(train_iter);
 }
-
-// ## What k devices compute, send and keep
 
 static Prediction ask_how_many(void) {
     return predict_first("One device makes 20 steps of training, and so do 2, 3, 4 and 8 devices "

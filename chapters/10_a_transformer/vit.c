@@ -8,8 +8,8 @@
 
 // ## A block, split
 
-// Attention: a device has some heads, so it has the rows of qkv_weight that make their queries,
-// keys and values. These are columns of the result.
+// A device has some heads. So it has the rows of qkv_weight that make their queries, keys and
+// values, which are columns of the result.
 static void vit_attention(const Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
     enter(X, v->k);
@@ -36,7 +36,7 @@ void vit_mlp(const Vit *v, int b, Tensor *X[]) {
     for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
 }
 
-// X[i] (N T,D), the tokens, is the same on each device, before and after.
+// The tokens X[i] (N T,D) are the same on each device, before and after.
 static void vit_block(const Vit *v, int b, Tensor *X[]) {
     Tensor *H[MOST_SPLIT];
     for (int i = 0; i < v->k; i++) {
