@@ -75,8 +75,6 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // main.c:training_loop
 //
-// main.c:train
-//
 // ![Training loss and test accuracy, on four devices that split every
 // block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
 // 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
@@ -136,9 +134,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // times.
 //
 // As in PyTorch, a weight is stored as (out, in), so the product is $X W^T$, and a column above is
-// a *row* in memory. This is the part that each device keeps:
-//
-// shards.c:list_block
+// a *row* in memory. `list_block()` in `shards.c` lists which parameters are cut by columns
+// (`qkv_weight`, `up_weight` and their biases), which by rows (`out_weight` and `down_weight`), and
+// which every device has.
 //
 // ## Equal to the last bit
 //
@@ -170,12 +168,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // With two devices, each computes half of this tree, and the exchange performs the last addition.
 // With four, each computes a quarter, and the exchange performs the last two levels.
 // `linear_in_groups(X, W, 0, groups)` adds the sums of the backward pass in groups, and
-// `linear_in_groups(X, W, groups, 0)` those of the forward pass. The kernel adds the groups while
-// they are in registers or the first-level cache, and a training step becomes less than 5 % slower.
-// The exchange is chapter 2's sharded allreduce, except that the owner of a part adds halves to
-// halves:
-//
-// exchange.c:add_parts
+// `linear_in_groups(X, W, groups, 0)` those of the forward pass. A
+// training step becomes less than 5 % slower. The exchange is chapter 2's sharded allreduce, except
+// that the owner of a part adds halves to halves.
 //
 // Three devices have 3, 3 and 2 heads. Three parts do not fit into this tree, so each of these
 // devices adds in the usual order. (All of this is for CPUs. GPUs ignore the groups, and their
