@@ -57,6 +57,9 @@ for file in chapters/*/in_pytorch.py; do
 done
 "$torch/torchrun" --nproc-per-node 4 chapters/08_many_machines/star_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
 "$torch/python" chapters/09_what_each_device_keeps/recompute_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+sed -n '/^\/\/ ```python/,/^\/\/ ```$/p' chapters/10_a_transformer/main.c | sed '1d; $d; s|^// \{0,1\}||' >"$work/mlp.py" # on its page
+"$torch/torchrun" --nproc-per-node 2 "$work/mlp.py" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+[ "$(grep -c 'the same as one process' "$work/said")" = 2 ] || complain "$(cat "$work/said")"
 verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------

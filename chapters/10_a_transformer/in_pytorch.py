@@ -102,7 +102,7 @@ def vit_start(D):
     return {**start, **layer("norm", D), **layer("head", 10, D)}
 
 
-# C: list_block, part_of_kind
+# C: part_of_kind
 def vit_cut(name, whole, k, rank):
     """PyTorch, too, stores the transpose of what is used, so what is cut by columns is cut along dimension 0."""
     dim = CUTS.get(name.split(".")[-1])
@@ -172,8 +172,9 @@ def main():
     apart = max((p - one.params[name].detach().cpu()).abs().max() for name, p in vit_join(v).items())
     print(f"after {3 * len(X)} steps of Adam, no parameter differs by more than {apart:.0e}")
     assert apart < 1e-5
+    print(f"a rank sends in a step of {args.batch_size} images, in MB:")
     for what, size in ("layers", 4 * BLOCKS * tokens.nbytes), ("images (DDP)", sum(p.nbytes for p in start.values())):
-        print(f"splitting {what:12} {2 * (k - 1) / k * size / 1e6:5.2f} MB sent by a rank in a step")
+        print(f"splitting {what:12} {2 * (k - 1) / k * size / 1e6:5.2f}")
     dist.destroy_process_group()
 
 

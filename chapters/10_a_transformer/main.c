@@ -13,76 +13,10 @@ typedef struct Notebook {
 
 static double evaluate(const Vit *v, DataIter *iter);
 
-// ## A transformer for images
+// ## Split two layers
 //
-// A transformer works on *tokens*. A token is a row of D numbers. D is the *width* of the network.
-// In text, a token stands for a word or a part of a word. In an image, it stands for a *patch*, a
-// small square of pixels [@dosovitskiy2021]. We cut each image of Fashion-MNIST into 16 patches of
-// 7 x 7 pixels. A matrix product turns the 49 pixels of a patch into a token of D = 64 numbers.
-// Then a learned vector, one for each position, is added to the token. Nothing else tells the
-// network where the patch was.
-//
-// Four *blocks* of the same structure transform the tokens, one after the other. Finally, after one
-// more layer norm (see below), the mean over the 16 tokens of each image goes through a linear
-// layer, which gives ten logits:
-//
-// vit.c:vit_forward
-//
-// All tokens of the minibatch are rows of one matrix. With 256 images, it has $256 \cdot 16 = 4096$
-// rows. `X[i]` and `H[i]` are on device i. For now, think of one device. What several devices do
-// comes after the training.
-//
-// ## A block
-//
-// A block has two halves. Each half normalizes the tokens, computes something from them, and adds
-// the result to the tokens:
-//
-// vit.c:vit_block
-//
-// *Layer norm* gives each token mean 0 and variance 1, and then applies a learned scale and shift.
-// Unlike batch norm (chapter 5), it looks at one token at a time, so its result for one token does
-// not depend on the others. (`v->mlp` is `vit_mlp()`, until the section on mistakes.)
-//
-// The second half is the *MLP* (multilayer perceptron). It also treats each token by itself. A
-// linear layer turns the token's 64 numbers into 256, GELU is applied to each of them, and a second
-// linear layer turns them back into 64. *GELU* is a smooth variant of ReLU. It multiplies x by the
-// probability that a random number from the standard normal distribution is smaller than x. (Ignore
-// `enter()`, `leave()` and the groups for now. They come after the training.)
-//
-// vit.c:vit_mlp
-//
-// The first half is *attention*, and it is the only place where tokens meet. It has 8 *heads*. For
-// each head, a linear layer makes three vectors from each token, with $d = 64 / 8 = 8$ numbers
-// each: a query $q$, a key $k$ and a value $v$. The result for token i is a weighted mean of the
-// values of all tokens j of the same image. The weights are the softmax, over all these j, of $q_i
-// \cdot k_j / \sqrt{d}$. The heads work independently, and a last linear layer combines their
-// results:
-//
-// vit.c:vit_attention
-//
-// The network has 204,938 parameters, and 98 % of them are in the four blocks. Apart from biases
-// and layer norms, a block has $3 D^2 + D^2 + 4 D^2 + 4 D^2 = 12 D^2$ of them.
-//
-// ## Training
-//
-// The loop is the same as in chapter 4. The optimizer is Adam, because transformers train poorly
-// with plain gradient descent.
-//
-// vit.c:vit_train_batch
-//
-// `vit_load()` copies the whole minibatch to every device. `backward_all()` goes back through the
-// tapes of all devices together, operation by operation (chapter 5 used it for batch norm).
-//
-// main.c:training_loop
-//
-// ![Training loss and test accuracy, on four devices that split every
-// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
-// 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
-//
-// ## Split a block
-//
-// In data parallelism, each device has all parameters and some of the images. Here we do the
-// opposite. Each device gets all images, and keeps only a part of each large matrix. This is
+// In data parallelism, each device has all parameters and some of the images. In this chapter, we
+// do the opposite. Each device gets all images, and keeps only a part of each large matrix. This is
 // *tensor parallelism* [@shoeybi2019]. It uses the pairs of layers described in chapter 1.
 //
 // There are two ways to cut W in a product $X W$. A device that has some *columns* of W computes
@@ -90,8 +24,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // the corresponding columns of X. But although its result has full size, each number in it is only
 // part of a sum, so the results of all devices must be added.
 //
-// The trick is to cut the first matrix of a pair by columns, and the second by rows. Here is the
-// MLP, whose pair is `up_weight` and `down_weight`, on two devices:
+// The trick is to cut the first of two layers by columns, and the second by rows. Here is an MLP
+// (multilayer perceptron) on two devices. Its first layer, `up`, turns each row of 64 numbers into
+// 256, and its second layer, `down`, turns them back into 64:
 //
 // ```
 //              device 0               device 1
@@ -107,18 +42,22 @@ static double evaluate(const Vit *v, DataIter *iter);
 // ```
 //
 // The columns that a device computes are exactly what it needs for its rows of the second matrix.
-// GELU works on one number at a time. So the devices have to meet only once, at the end. In
-// attention, the pair is `qkv_weight` and `out_weight`, and the columns come in heads. A device
-// with four of the eight heads computes their queries, keys, values and attention by itself.
+// *GELU* is a smooth variant of ReLU that works on one number at a time. So the devices have to
+// meet only once, at the end:
+//
+// vit.c:vit_mlp
+//
+// Device i has `X[i]` and its part of each weight. (`linear_in_groups()` is `linear()` with a fixed
+// order of additions. Ignore its last two arguments for now.) The bias of the second layer is added
+// after `leave()`, because the sum would otherwise contain it k times.
 //
 // exchange.c:leave
 //
 // What does the backward pass of `leave()` have to do? Let $y = y_0 + y_1$ be the sum. The
 // derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
-// which each device already has. There is nothing to do. (Every device computes the same loss from
-// $y$, but this loss counts once. With another sum here, the gradient would be k times too large.)
+// which each device already has. There is nothing to do.
 //
-// At the beginning of a pair, the passes swap roles. In the forward pass, each device already has
+// At the beginning of the pair, the passes swap roles. In the forward pass, each device already has
 // X, and `enter()` does nothing. But X affects the loss through the columns of all devices, and in
 // the backward pass, each device knows only what its own columns contribute to the gradient of X.
 // These contributions must be added:
@@ -127,16 +66,110 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // exchange.c:enter_backward
 //
-// So a block has two sums in the forward pass and two in the backward pass. Everything outside
-// these pairs, such as layer norms, patches and the last layer, is computed by every device. All
-// devices have the same numbers there, get the same gradients, and make the same updates. The
-// second bias of each pair is added after `leave()`, because the sum would otherwise contain it k
-// times.
+// `enter()` records an operation that changes nothing on the way forward, so its output is its
+// input. On the way back, it replaces the gradient by the sum.
 //
-// As in PyTorch, a weight is stored as (out, in), so the product is $X W^T$, and a column above is
-// a *row* in memory. `list_block()` in `shards.c` lists which parameters are cut by columns
-// (`qkv_weight`, `up_weight` and their biases), which by rows (`out_weight` and `down_weight`), and
-// which every device has.
+// You can try all of this in PyTorch with one small program. Save it as `mlp.py`, and start it with
+// `torchrun --nproc-per-node 2 mlp.py`:
+//
+// ```python
+// import torch
+// from torch import distributed as dist
+// from torch.nn import functional as F
+//
+// dist.init_process_group("gloo")  # "nccl" on GPUs
+// rank, k = dist.get_rank(), dist.get_world_size()
+//
+// def sum_of_ranks(X):
+//     X = X.clone()  # all_reduce() works in place and returns nothing
+//     dist.all_reduce(X)
+//     return X
+//
+// class Enter(torch.autograd.Function):
+//     forward = staticmethod(lambda ctx, X: X.view_as(X))
+//     backward = staticmethod(lambda ctx, grad: sum_of_ranks(grad))
+//
+// class Leave(torch.autograd.Function):
+//     forward = staticmethod(lambda ctx, X: sum_of_ranks(X))
+//     backward = staticmethod(lambda ctx, grad: grad)
+//
+// torch.manual_seed(0)  # every rank draws all numbers, and then keeps its part
+// up, down = torch.randn(256, 64) / 8, torch.randn(64, 256) / 16
+// own_up, own_down = up.chunk(k, 0)[rank], down.chunk(k, 1)[rank]
+// X = torch.randn(100, 64, requires_grad=True)
+// split = Leave.apply(F.linear(F.gelu(F.linear(Enter.apply(X), own_up)), own_down))
+// whole = F.linear(F.gelu(F.linear(X, up)), down)
+// gradients = [torch.autograd.grad(Y.square().sum(), X)[0] for Y in (split, whole)]
+// torch.testing.assert_close(split, whole)
+// torch.testing.assert_close(*gradients)
+// print(f"rank {rank}, {tuple(own_up.shape)}, {tuple(own_down.shape)}: the same as one process")
+// ```
+//
+// As usual in PyTorch, and in our program, a weight is stored as (out, in). So what is cut by
+// columns is cut along dimension 0.
+//
+// ## A transformer for images
+//
+// Now we split a whole network. A transformer works on *tokens*. A token is a row of D numbers. D
+// is the *width* of the network. In text, a token stands for a word or a part of a word. In an
+// image, it stands for a *patch*, a small square of pixels [@dosovitskiy2021]. We cut each image of
+// Fashion-MNIST into 16 patches of 7 x 7 pixels. A matrix product turns the 49 pixels of a patch
+// into a token of D = 64 numbers. Then a learned vector, one for each position, is added to the
+// token. Nothing else tells the network where the patch was.
+//
+// Four *blocks* of the same structure transform the tokens, one after the other. Finally, the mean
+// over the 16 tokens of each image goes through a linear layer, which gives ten logits:
+//
+// vit.c:vit_forward
+//
+// All tokens of the minibatch are rows of one matrix. With 256 images, it has $256 \cdot 16 = 4096$
+// rows. *Layer norm* gives each token mean 0 and variance 1, and then applies a learned scale and
+// shift. Unlike batch norm (chapter 5), it looks at one token at a time, so its result for one
+// token does not depend on the others.
+//
+// A block has two halves. Each half normalizes the tokens, computes something from them, and adds
+// the result to the tokens:
+//
+// vit.c:vit_block
+//
+// The second half is the MLP from above (`v->mlp` is `vit_mlp()`). The first half is *attention*,
+// and it is the only place where tokens meet. It has 8 *heads*. For each head, a linear layer makes
+// three vectors from each token, with $d = 64 / 8 = 8$ numbers each: a query $q$, a key $k$ and a
+// value $v$. The result for token i is a weighted mean of the values of all tokens j of the same
+// image. The weights are the softmax, over all these j, of $q_i \cdot k_j / \sqrt{d}$. The heads
+// work independently, and a last linear layer combines their results.
+//
+// So attention can be split in the same way. Its two layers are `qkv_weight` and `out_weight`, and
+// the columns of the first one come in heads. A device with four of the eight heads computes their
+// queries, keys, values and attention by itself:
+//
+// vit.c:vit_attention
+//
+// A block has two sums in the forward pass and two in the backward pass. Everything outside the two
+// pairs, such as layer norms, patches and the last layer, is computed by every device. All devices
+// have the same numbers there, get the same gradients, and make the same updates. Here is which
+// part of a parameter device i of k keeps:
+//
+// shards.c:part_of_kind
+//
+// The network has 204,938 parameters, and 98 % of them are in the four blocks. Apart from biases
+// and layer norms, a block has $3 D^2 + D^2 + 4 D^2 + 4 D^2 = 12 D^2$ of them.
+//
+// ## Training
+//
+// In a training step, `vit_load()` copies the whole minibatch to every device. `backward_all()`
+// goes back through the tapes of all devices together, operation by operation (chapter 5 used it
+// for batch norm). The optimizer is Adam, because transformers train poorly with plain gradient
+// descent:
+//
+// vit.c:vit_train_batch
+//
+// The loop over these steps is the same as in chapter 4. (It is `training_loop()`, near the end of
+// this page.) Here are five epochs on four devices:
+//
+// ![Training loss and test accuracy, on four devices that split every
+// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
+// 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
 //
 // ## Equal to the last bit
 //
@@ -166,11 +199,11 @@ static double evaluate(const Vit *v, DataIter *iter);
 // ```
 //
 // With two devices, each computes half of this tree, and the exchange performs the last addition.
-// With four, each computes a quarter, and the exchange performs the last two levels.
-// `linear_in_groups(X, W, 0, groups)` adds the sums of the backward pass in groups, and
-// `linear_in_groups(X, W, groups, 0)` those of the forward pass. A
-// training step becomes less than 5 % slower. The exchange is chapter 2's sharded allreduce, except
-// that the owner of a part adds halves to halves.
+// With four, each computes a quarter, and the exchange performs the last two levels. In
+// `linear_in_groups(X, W, groups, 0)`, the kernel adds the sums of the forward pass in groups, and
+// in `linear_in_groups(X, W, 0, groups)`, those of the backward pass. The exchange is chapter 2's
+// sharded allreduce, except that the device that adds up a part adds it halves to halves
+// (`sum_in_halves()`).
 //
 // Three devices have 3, 3 and 2 heads. Three parts do not fit into this tree, so each of these
 // devices adds in the usual order. (All of this is for CPUs. GPUs ignore the groups, and their
@@ -237,7 +270,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 // The next table has the modelled time of one training step for a network of width 1024, with 50
 // million parameters. In `dgx-a100`, NVLink connects the four GPUs. In `rtx4090-pcie`, four
 // consumer cards exchange everything over PCIe, and in `cluster-10gbe`, each GPU is in a different
-// host. When the images are split, the gradients are exchanged after the backward pass, without
+// host. All products are in float32, without tensor cores (with `--tf32`, an A100 is several times
+// as fast). When the images are split, the gradients are exchanged after the backward pass, without
 // overlap.
 //
 // main.c:ask_when
@@ -249,11 +283,12 @@ static double evaluate(const Vit *v, DataIter *iter);
 // update all parameters. With 128 images, both take about the same time, and with 512, it is better
 // to split the images. (By the formula, both send the same number of bytes if $b T = 3 D$, which
 // means 192 images here.) On the PCIe cards, four cards that split the layers are barely faster
-// than one. Over Ethernet, neither way is faster than one device.
+// than one, or even slower. Over Ethernet, neither way is faster than one device.
 //
 // Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
-// layers of width 2048 processed 40,150 tokens per second on each GPU with data parallelism. With
-// layers split over groups of 2, 4 or 8 GPUs, it processed 37,628, 33,597 and 28,101
+// layers of width 2048, and a million tokens in each step, processed 40,150 tokens per second on
+// each GPU with data parallelism. With layers split over groups of 2, 4 or 8 GPUs, it processed
+// 37,628, 33,597 and 28,101
 // [@ultrascale2025].
 //
 // The usual advice assumes that each step has enough images:
@@ -296,15 +331,16 @@ static double evaluate(const Vit *v, DataIter *iter);
 
 // ## Summary
 //
-// - A transformer block consists of attention and an MLP. Both have a pair of matrices.
-// - Cut the first matrix of a pair by columns and the second one by rows. Then each pair needs only
-//   one sum per pass: at its end in the forward pass, and at its beginning in the backward pass.
+// - Cut the first of two layers by columns and the second one by rows. Then the pair needs only one
+//   sum per pass: at its end in the forward pass, and at its beginning in the backward pass.
+// - A transformer block consists of attention and an MLP, two such pairs. In attention, the columns
+//   are heads.
 // - Cutting by rows cuts sums. If one device adds the same groups in the same tree, then 2, 4 or 8
 //   devices compute the same bits.
 // - Compared with data parallelism, splitting the layers sends about $b T / (3 D)$ times as many
 //   bytes, and they are hard to hide behind computation.
-// - Splitting the layers divides parameters, gradients, moments and most activations. It pays off
-//   if the links are fast, the network is wide, and a step has few tokens.
+// - Splitting the layers divides parameters, gradients, moments, and the activations inside the
+//   pairs. It pays off if the links are fast, the network is wide, and a step has few tokens.
 //
 // ## Questions
 //
@@ -321,6 +357,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 //    match them? What would this mean for two, four and eight devices?
 // 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
+
+// ## The program
 
 static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
     Tensor *X, *y, *losses[MOST_SPLIT];
@@ -343,8 +381,6 @@ static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
     }
     return acc;
 }
-
-// ## The program
 
 // The steps that are compared have whole minibatches.
 static VitPlan plan_of(const Notebook *nb, int k) {
@@ -517,7 +553,9 @@ int main(int argc, char *argv[]) {
         tell_the_story(&nb);
     else
         train(&nb);
-    if (!story && nb.k > 1 && !nb.flags.memory && !interrupted())
+    if (!story && nb.k > 1 && nb.flags.memory)
+        say("(One device is not compared, because --memory limits it, too.)");
+    else if (!story && nb.k > 1 && !interrupted())
         compare_devices(&nb, (const int[]){1, nb.k}, 2);
     curves_free(nb.curves);
     data_iter_free(nb.test_iter);

@@ -8,8 +8,7 @@
 
 // ## A block, split
 
-// A device has some heads. So it has the rows of qkv_weight that make their queries, keys and
-// values, which are columns of the result.
+// A device has the columns of qkv_weight that make the queries, keys and values of its heads.
 static void vit_attention(const Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
     enter(X, v->k);
@@ -23,7 +22,6 @@ static void vit_attention(const Vit *v, int b, Tensor *X[]) {
     for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].out_bias);
 }
 
-// The bias belongs to the whole sum, so it is added after leave(), once.
 void vit_mlp(const Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
     enter(X, v->k);
