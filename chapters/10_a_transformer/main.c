@@ -189,9 +189,12 @@ static double evaluate(const Vit *v, DataIter *iter);
 //                \ /     \ /     \ /     \ /
 //                 +       +       +       +
 //                  \     /         \     /
-//                   --+--           --+--
+//                   \   /           \   /
+//                     +               +
 //                      \             /
-//                       ------+------
+//                       \           /
+//                        \         /
+//                             +
 //
 // one device    -----------------------------
 // two           -------------   -------------
@@ -238,7 +241,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // blocks. The formula says when splitting the layers is cheap: when the network is wide and a step
 // has few tokens. When the images are split, the bytes do not depend on the number of images.
 //
-// Moreover, an exchange of gradients can overlap with the backward pass (chapter 6). Here, the sums
+// ### Nothing to hide behind
+//
+// An exchange of gradients can overlap with the backward pass (chapter 6). Here, the sums
 // of a split layer do not overlap with anything, because the next operation needs the result. (In
 // the backward pass, Megatron computes gradients of weights meanwhile.)
 //

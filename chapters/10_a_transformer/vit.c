@@ -8,7 +8,6 @@
 
 // ## A block, split
 
-// A device has the columns of qkv_weight that make the queries, keys and values of its heads.
 static void vit_attention(const Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
     enter(X, v->k);
@@ -34,9 +33,8 @@ void vit_mlp(const Vit *v, int b, Tensor *X[]) {
     for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
 }
 
-// The tokens X[i] (N T,D) are the same on each device, before and after.
 static void vit_block(const Vit *v, int b, Tensor *X[]) {
-    Tensor *H[MOST_SPLIT];
+    Tensor *H[MOST_SPLIT]; // as X: tokens (N T,D), the same on each device
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
         H[i] = layer_norm(X[i], w->norm1_weight, w->norm1_bias);
