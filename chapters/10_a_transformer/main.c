@@ -207,18 +207,17 @@ static double evaluate(const Vit *v, DataIter *iter);
 // sharded allreduce, except that the device that adds up a part adds it halves to halves
 // (`sum_in_halves()`).
 //
-// Three devices have 3, 3 and 2 heads. Three parts do not fit into this tree, so each of these
-// devices adds in the usual order. (All of this is for CPUs. GPUs ignore the groups, and their
-// results agree apart from rounding.) We train for 20 steps on CPU devices, each time with the same
-// start and the same minibatches:
+// We train for 20 steps on CPU devices, each time with the same start and the same minibatches.
+// (GPUs ignore the groups, and their results agree apart from rounding.)
 //
 // main.c:ask_how_many
 //
 // behind/tables.c:print_bits
 //
-// This equality is more than elegant. Instead of judging whether two losses look similar, you have
-// a test that catches every mistake below. Frameworks test with a tolerance, because their kernels
-// add in whichever order is fastest.
+// Three devices have 3, 3 and 2 heads. Three parts do not fit into the tree, so each of these
+// devices adds in the usual order. But the equality for 2, 4 and 8 is more than elegant. Instead of
+// judging whether two losses look similar, you have a test that catches every mistake below.
+// Frameworks test with a tolerance, because their kernels add in whichever order is fastest.
 //
 // ## What it costs
 //
