@@ -88,12 +88,12 @@ until_true 20 grep -q 'first step' "$work/said" || complain "the job does not be
 sleep 0.5
 hosts cut 1
 began=$(date +%s)
-wait $job # (3 s for the ranks; mpirun waits up to 13 s for a lost host, or crashes and leaves nothing)
+wait $job # (8 s for the ranks, which begin slowly on a busy machine; mpirun waits up to 13 s for a lost host, or crashes and leaves nothing)
 seconds=$(($(date +%s) - began))
 status=$(sed -n 's/.*forever: status \([0-9]*\):.*/\1/p' "$problems")
 : >"$problems"
 [ "${status:-0}" -ne 0 ] && [ "${status:-0}" -ne 124 ] || complain "the job ended with status '$status'"
-[ $seconds -le 25 ] || complain "the job ended after $seconds seconds"
+[ $seconds -le 30 ] || complain "the job ended after $seconds seconds"
 expect '^test: rank [01]: error: rank [23] on node1 has not reached all_reduce [0-9]* (step [0-9]*)'
 verdict "a host's link is cut: the job ends within seconds, and says which rank and host is missing"
 until_true 10 sh -c "[ -z \"\$(sh '$tests_folder/hosts.sh' busy)\" ]" || complain "still running: $(hosts busy | tr '\n' ' ')"

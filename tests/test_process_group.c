@@ -152,7 +152,7 @@ static const struct {
     {"groups", groups_are_apart, true, 20, 0},
     {"figures", figures_of_hosts, true, 20, 0},
     {"between", bytes_between_hosts, false, 20, 0},
-    {"forever", all_reduce_forever, false, 3, 0},
+    {"forever", all_reduce_forever, false, 8, 0},
     {"slow", one_is_slow_but_comes, false, 3, 2},
     {"stopped", one_is_stopped, false, 3, 0},
     {"computes", one_computes_on, false, 3, 0},

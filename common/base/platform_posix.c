@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h> // PATH_MAX
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -66,7 +67,25 @@ static void replace(Process old, Process new) {
     CHECK(old, "make MOST_PROCESSES larger");
 }
 
+// A process that is being started is not among them yet. Meanwhile, signals wait in the thread that
+// starts it, and a handler in another thread waits here.
+static atomic_bool starting;
+
+static sigset_t hold_signals(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    starting = true;
+    return before;
+}
+
+static void release_signals(const sigset_t *before) {
+    starting = false;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 void end_processes(void) {
+    for (int ms = 0; starting && ms < 5000; ms++) poll(NULL, 0, 1);
     for (int i = 0; i < MOST_PROCESSES; i++) {
         Process process = atomic_load(&started[i]);
         if (process) process_kill(process);
@@ -80,16 +99,18 @@ Process process_start(char *const arguments[], bool silent) {
     posix_spawnattr_t own_group;
     posix_spawn_file_actions_t output;
     posix_spawnattr_init(&own_group);
-    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&own_group, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    sigset_t mask = hold_signals();
+    posix_spawnattr_setsigmask(&own_group, &mask);
     posix_spawn_file_actions_init(&output);
     for (int file = STDOUT_FILENO; silent && file <= STDERR_FILENO; file++)
         posix_spawn_file_actions_addopen(&output, file, "/dev/null", O_WRONLY, 0);
     int failed = posix_spawnp(&process, arguments[0], &output, &own_group, arguments, environ);
     posix_spawn_file_actions_destroy(&output);
     posix_spawnattr_destroy(&own_group);
-    if (failed) return 0;
-    replace(0, process);
-    return process;
+    if (!failed) replace(0, process);
+    release_signals(&mask);
+    return failed ? 0 : process;
 }
 
 // (What is still in a buffer would be written by the child once more.)
@@ -102,12 +123,12 @@ static pid_t fork_flushed(void) {
 }
 
 Process process_fork(void (*run)(const void *with), const void *with) {
+    sigset_t mask = hold_signals();
     pid_t child = fork_flushed();
     setpgid(child, child); // in both, as either may be first; 0 is the child itself
-    if (child > 0) {
-        replace(0, child);
-        return child;
-    }
+    if (child > 0) replace(0, child);
+    release_signals(&mask);
+    if (child > 0) return child;
     run(with);
     fflush(NULL);
     _exit(EXIT_SUCCESS);
