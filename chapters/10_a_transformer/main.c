@@ -57,10 +57,10 @@ static double evaluate(const Vit *v, DataIter *iter);
 // derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
 // which each device already has. There is nothing to do.
 //
-// At the beginning of the pair, the passes swap roles. In the forward pass, each device already has
-// X, and `enter()` does nothing. But X affects the loss through the columns of all devices, and in
-// the backward pass, each device knows only what its own columns contribute to the gradient of X.
-// These contributions must be added:
+// At the beginning of the pair, it is the backward pass that needs a sum. In the forward pass, each
+// device already has X, and `enter()` does nothing. But X affects the loss through the columns of
+// all devices, and in the backward pass, each device knows only what its own columns contribute to
+// the gradient of X. These contributions must be added:
 //
 // exchange.c:enter
 //
@@ -93,20 +93,24 @@ static double evaluate(const Vit *v, DataIter *iter);
 //     forward = staticmethod(lambda ctx, X: sum_of_ranks(X))
 //     backward = staticmethod(lambda ctx, grad: grad)
 //
-// torch.manual_seed(0)  # every rank draws all numbers, and then keeps its part
-// up, down = torch.randn(256, 64) / 8, torch.randn(64, 256) / 16
+// torch.manual_seed(0)  # every rank draws all numbers, and then uses its part
+// torch.set_default_dtype(torch.float64)  # so that a difference is not rounding
+// X, up, down = torch.randn(100, 64), torch.randn(256, 64), torch.randn(64, 256)
+// tensors = [t.requires_grad_() for t in (X, up, down)]
 // own_up, own_down = up.chunk(k, 0)[rank], down.chunk(k, 1)[rank]
-// X = torch.randn(100, 64, requires_grad=True)
 // split = Leave.apply(F.linear(F.gelu(F.linear(Enter.apply(X), own_up)), own_down))
 // whole = F.linear(F.gelu(F.linear(X, up)), down)
-// gradients = [torch.autograd.grad(Y.square().sum(), X)[0] for Y in (split, whole)]
 // torch.testing.assert_close(split, whole)
-// torch.testing.assert_close(*gradients)
-// print(f"rank {rank}, {tuple(own_up.shape)}, {tuple(own_down.shape)}: the same as one process")
+// of_X, of_up, of_down = torch.autograd.grad(split.square().sum(), tensors)
+// gradients = [of_X, sum_of_ranks(of_up), sum_of_ranks(of_down)]  # a rank has those of its part
+// torch.testing.assert_close(gradients, list(torch.autograd.grad(whole.square().sum(), tensors)))
+// print(f"rank {rank} has {tuple(own_up.shape)} and {tuple(own_down.shape)}: as one process")
+// dist.destroy_process_group()
 // ```
 //
 // As usual in PyTorch, and in our program, a weight is stored as (out, in). So what is cut by
-// columns is cut along dimension 0.
+// columns is cut along dimension 0. Now leave out `Enter.apply()`. The result is still right, and
+// so are the gradients of both weights, but the gradient of X is not.
 //
 // ## A transformer for images
 //
@@ -133,39 +137,55 @@ static double evaluate(const Vit *v, DataIter *iter);
 // vit.c:vit_block
 //
 // The second half is the MLP from above (`v->mlp` is `vit_mlp()`). The first half is *attention*,
-// and it is the only place where tokens meet. It has 8 *heads*. For each head, a linear layer makes
-// three vectors from each token, with $d = 64 / 8 = 8$ numbers each: a query $q$, a key $k$ and a
-// value $v$. The result for token i is a weighted mean of the values of all tokens j of the same
-// image. The weights are the softmax, over all these j, of $q_i \cdot k_j / \sqrt{d}$. The heads
-// work independently, and a last linear layer combines their results.
+// and it is the only place where tokens meet. It has 8 *heads*, which work independently. In each
+// head:
 //
-// So attention can be split in the same way. Its two layers are `qkv_weight` and `out_weight`, and
-// the columns of the first one come in heads. A device with four of the eight heads computes their
-// queries, keys, values and attention by itself:
+// 1. A linear layer makes three vectors from each token, with $d = 64 / 8 = 8$ numbers each: a
+//    query $q$, a key $k$ and a value $v$.
+// 2. For token i, the scores $q_i \cdot k_j / \sqrt{d}$ with all tokens j of the same image are
+//    computed, and the softmax makes 16 weights of them.
+// 3. The result for token i is the mean of the values $v_j$ with these weights.
+//
+// The results of all heads, 64 numbers for each token, go through another linear layer.
+//
+// So attention can be split in the same way as the MLP, by heads. The columns of the first matrix
+// come in heads:
+//
+// ```
+//              device 0                     device 1
+//
+// X            whole                        whole
+// X qkv        q, k, v of heads 0 to 3      q, k, v of heads 4 to 7
+// attention    results of heads 0 to 3      results of heads 4 to 7
+// times out    rows 0 to 31                 rows 32 to 63
+//              a part of each sum           the other part
+// ```
 //
 // vit.c:vit_attention
 //
+// The rows of our `qkv_weight` are the query, the key and the value of head 0, then those of head
+// 1, and so on. PyTorch's `nn.MultiheadAttention` has the queries of all heads first, then all
+// keys, then all values. This line sorts them by head, and takes the part of a rank:
+//
+// ```python
+// own = W.unflatten(0, (3, heads, -1)).transpose(0, 1).chunk(k)[rank].flatten(0, 2)
+// ```
+//
 // A block has two sums in the forward pass and two in the backward pass. Everything outside the two
 // pairs, such as layer norms, patches and the last layer, is computed by every device. All devices
-// have the same numbers there, get the same gradients, and make the same updates. Here is which
-// part of a parameter device i of k keeps:
-//
-// shards.c:part_of_kind
+// have the same numbers there, get the same gradients, and make the same updates.
 //
 // The network has 204,938 parameters, and 98 % of them are in the four blocks. Apart from biases
 // and layer norms, a block has $3 D^2 + D^2 + 4 D^2 + 4 D^2 = 12 D^2$ of them.
 //
 // ## Training
 //
-// In a training step, `vit_load()` copies the whole minibatch to every device. `backward_all()`
-// goes back through the tapes of all devices together, operation by operation (chapter 5 used it
-// for batch norm). The optimizer is Adam, because transformers train poorly with plain gradient
-// descent:
-//
-// vit.c:vit_train_batch
-//
-// The loop over these steps is the same as in chapter 4. (It is `training_loop()`, near the end of
-// this page.) Here are five epochs on four devices:
+// In a training step, every device gets the whole minibatch and computes the same loss.
+// `backward_all()` goes back through the tapes of all devices together, operation by operation, so
+// that they can meet in `enter_backward()`. The optimizer is Adam, because transformers train
+// poorly with plain gradient descent. The loop over these steps is the same as in chapter 4. (At
+// the end of this page, see `vit_train_batch()` and `training_loop()`.) Here are five epochs on
+// four devices:
 //
 // ![Training loss and test accuracy, on four devices that split every
 // block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
@@ -221,8 +241,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // ## What it costs
 //
-// Each of a block's four sums adds up k matrices of the same size, one number for each of the D
-// columns of each token. A minibatch of $b$ images has $b T$ tokens. In each sum, a device sends $2
+// Each of a block's four sums adds k matrices, one from each device, which have a row of D numbers
+// for each token. A minibatch of $b$ images has $b T$ tokens. In each sum, a device sends $2
 // (k-1)/k$ times the size of one matrix (chapter 2). With data parallelism, it sends $2 (k-1)/k$
 // times the size of all gradients, once in a step. For four devices:
 //
@@ -241,9 +261,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // ### Nothing to hide behind
 //
-// An exchange of gradients can overlap with the backward pass (chapter 6). Here, the sums
-// of a split layer do not overlap with anything, because the next operation needs the result. (In
-// the backward pass, Megatron computes gradients of weights meanwhile.)
+// An exchange of gradients can overlap with the backward pass (chapter 6). The sums of a split
+// layer do not, because the next operation needs the result. (Megatron can hide a part of them: it
+// computes gradients of weights during the exchange.)
 //
 // ![One block of width 1024 on four GPUs of a modelled DGX A100, with 64
 // images.](plots/10_a_transformer_block.png "Two timelines with four lanes each, forward and
@@ -266,7 +286,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // *Kept* are parameters, gradients and moments, and each of the four devices has little more than a
 // quarter of them. Of the activations, only those between `enter()` and `leave()` are divided.
 // Every device has all tokens, and what layer norms need. (*Sequence parallelism* divides these,
-// too.) So four devices have trained a network that does not fit on one, and again, no bit differs.
+// too.) Memory is taken in pieces of at least 16 MiB, so you would see less of this with smaller
+// networks. So four devices have trained a network that does not fit on one, and again, no bit
+// differs.
 //
 // ## When does it pay?
 //
@@ -303,8 +325,12 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // ## Four mistakes
 //
-// People have made all of these mistakes in real projects. None of them causes a crash, and the
-// loss falls with each of them. The next table is for four devices, with the same start and the
+// People have made all of these mistakes in real projects, for example in
+// [text-generation-inference](https://github.com/huggingface/text-generation-inference/pull/1036),
+// [nanotron](https://github.com/huggingface/nanotron/issues/46),
+// [ColossalAI](https://github.com/hpcaitech/ColossalAI/issues/817) and
+// [ms-swift](https://github.com/modelscope/ms-swift/issues/7944). None of them causes a crash, and
+// the loss falls with each of them. The next table is for four devices, with the same start and the
 // same minibatches. *Copies equal* says whether the parameters that every device has, such as layer
 // norms, are still the same on all devices.
 //
@@ -322,7 +348,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 // *Queries, keys and values cut together.* In many checkpoints, the rows of `qkv_weight` are the
 // queries of all heads, then all keys, then all values. If you cut this matrix into four pieces of
 // consecutive rows, the first device gets nothing but queries. It uses a third of its rows as
-// queries, a third as keys and a third as values. So sort the rows by head before you cut.
+// queries, a third as keys and a third as values. So sort the rows by head before you cut, as shown
+// above.
 //
 // *Shards drawn with one seed.* If each device draws its own shards with the same seed, all devices
 // get the same shards. They then also get the same gradients, so the shards stay equal, and the
