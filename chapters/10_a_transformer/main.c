@@ -55,7 +55,8 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // What does the backward pass of `leave()` have to do? Let $y = y_0 + y_1$ be the sum. The
 // derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
-// which each device already has. There is nothing to do.
+// which each device already has. There is nothing to do. (All devices go on to compute the same
+// loss, which counts once.)
 //
 // At the beginning of the pair, it is the backward pass that needs a sum. In the forward pass, each
 // device already has X, and `enter()` does nothing. But X affects the loss through the columns of
@@ -102,15 +103,16 @@ static double evaluate(const Vit *v, DataIter *iter);
 // whole = F.linear(F.gelu(F.linear(X, up)), down)
 // torch.testing.assert_close(split, whole)
 // of_X, of_up, of_down = torch.autograd.grad(split.square().sum(), tensors)
-// gradients = [of_X, sum_of_ranks(of_up), sum_of_ranks(of_down)]  # a rank has those of its part
+// gradients = [of_X, sum_of_ranks(of_up), sum_of_ranks(of_down)]  # zeros but for a rank's part
 // torch.testing.assert_close(gradients, list(torch.autograd.grad(whole.square().sum(), tensors)))
 // print(f"rank {rank} has {tuple(own_up.shape)} and {tuple(own_down.shape)}: as one process")
 // dist.destroy_process_group()
 // ```
 //
 // As usual in PyTorch, and in our program, a weight is stored as (out, in). So what is cut by
-// columns is cut along dimension 0. Now leave out `Enter.apply()`. The result is still right, and
-// so are the gradients of both weights, but the gradient of X is not.
+// columns is cut along dimension 0. In training, the gradients of a rank's own parts need no
+// exchange. (Here, the sums only put these parts together.) Now leave out `Enter.apply()`. The
+// result is still right, and so are the gradients of both weights, but the gradient of X is not.
 //
 // ## A transformer for images
 //
@@ -165,10 +167,11 @@ static double evaluate(const Vit *v, DataIter *iter);
 //
 // The rows of our `qkv_weight` are the query, the key and the value of head 0, then those of head
 // 1, and so on. PyTorch's `nn.MultiheadAttention` has the queries of all heads first, then all
-// keys, then all values. This line sorts them by head, and takes the part of a rank:
+// keys, then all values. This line sorts them by head, and takes a rank's part (do the same with
+// the bias):
 //
 // ```python
-// own = W.unflatten(0, (3, heads, -1)).transpose(0, 1).chunk(k)[rank].flatten(0, 2)
+// own = W.unflatten(0, (3, HEADS, -1)).transpose(0, 1).chunk(k)[rank].flatten(0, 2)
 // ```
 //
 // A block has two sums in the forward pass and two in the backward pass. Everything outside the two
@@ -307,8 +310,9 @@ static double evaluate(const Vit *v, DataIter *iter);
 // with data parallelism, the devices must still exchange all gradients, and each of them must
 // update all parameters. With 128 images, both take about the same time, and with 512, it is better
 // to split the images. (By the formula, both send the same number of bytes if $b T = 3 D$, which
-// means 192 images here.) On the PCIe cards, four cards that split the layers are barely faster
-// than one, or even slower. Over Ethernet, neither way is faster than one device.
+// means 192 images here. But when the layers are split, each device also computes the layer norms
+// of all images.) On the PCIe cards, four cards that split the layers are barely faster than one,
+// or even slower. Over Ethernet, neither way is faster than one device.
 //
 // Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
 // layers of width 2048, and a million tokens in each step, processed 40,150 tokens per second on
