@@ -103,7 +103,7 @@ static double evaluate(const Vit *v, DataIter *iter);
 // whole = F.linear(F.gelu(F.linear(X, up)), down)
 // torch.testing.assert_close(split, whole)
 // of_X, of_up, of_down = torch.autograd.grad(split.square().sum(), tensors)
-// gradients = [of_X, sum_of_ranks(of_up), sum_of_ranks(of_down)]  # zeros but for a rank's part
+// gradients = [of_X, sum_of_ranks(of_up), sum_of_ranks(of_down)]  # zeros outside its part
 // torch.testing.assert_close(gradients, list(torch.autograd.grad(whole.square().sum(), tensors)))
 // print(f"rank {rank} has {tuple(own_up.shape)} and {tuple(own_down.shape)}: as one process")
 // dist.destroy_process_group()
