@@ -73,7 +73,7 @@ TEST_ON_BOTH(losses_and_copies_are_equal_on_all_devices) {
         for (int i = 1; i < k; i++) assert_true(item(losses[i]) == item(losses[0]));
         assert_true(vit_copies_are_equal(v));
         if (k > 1) { // a single number of a copy is noticed
-            Tensor *number = tensor_slice(v->shards[k - 1].norm_bias, 3, 1, (int[]){1});
+            Tensor *number = tensor_slice(v->shards[k - 1].norm_bias, WIDTH - 1, 1, (int[]){1});
             tensor_fill(number, 5);
             assert_false(vit_copies_are_equal(v));
             tensor_free(number);

@@ -104,7 +104,7 @@ static Scratch scratch_of(const Shape *s, float *all) {
     return (Scratch){mine, unused, {unused + lanes, lanes, s->T, (int)lanes}};
 }
 
-static bool is_large(const Shape *s) {
+static inline bool is_large(const Shape *s) {
     return (size_t)s->N * (size_t)s->heads * (size_t)s->T * (size_t)(s->T + s->width) >
            PARALLEL_FLOATS;
 }
