@@ -71,7 +71,8 @@ static Tensor **tensor_at(VitShard *shard, const Kind *kind) {
 
 Range vit_groups(int k, int i) { return equal_range(GROUPS, k, i); }
 
-Range vit_part(int size, int k, int i) {
+// Of `size` rows or columns.
+static Range vit_part(int size, int k, int i) {
     Range groups = vit_groups(k, i);
     int each = size / GROUPS;
     return (Range){.first = groups.first * each, .count = groups.count * each};

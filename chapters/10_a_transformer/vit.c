@@ -2,7 +2,6 @@
 // devices compute the others alike.
 #include "vit.h"
 
-#include "common/base/error.h"
 #include "common/device/trace.h"
 #include "chapters/03_split_batch/split_batch.h"
 

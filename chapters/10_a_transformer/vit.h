@@ -91,8 +91,6 @@ bool vit_copies_are_equal(const Vit *v);
 Range vit_groups(int k, int i);
 // `groups` of linear_in_groups() on a device of k: 8 / k, or 0 if the devices have unequal parts.
 int vit_num_groups(int k);
-// The rows of `whole` that device i of k keeps, of a matrix with so many rows. For mistakes.c, too.
-Range vit_part(int size, int k, int i);
 // Whether all devices compute the bits of one: k is 1, 2, 4 or 8.
 bool vit_is_exact(int k);
 

@@ -10,6 +10,8 @@ enum { COMPARED_STEPS = 20, MOST_COMPARED = 5 };
 
 typedef struct VitPlan {
     int k, width, batch_size, steps;
+    float lr;
+    bool shuffle;
     uint64_t seed;
     const Mistake *mistake; // or NULL
 } VitPlan;
@@ -40,7 +42,7 @@ void vit_run_free(VitRun *run);
 // How many parameters differ in any bit; NAN without values.
 double num_different_numbers(const VitRun *a, const VitRun *b);
 
-// tables.c: the runs on 1, 2, 3, 4 and 8 devices: whether they have the bits of the first.
+// tables.c: n runs on different numbers of devices: whether they have the bits of the first.
 void print_bits(const VitRun runs[], int n);
 // What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
 // many times as much splitting the layers sends.
@@ -56,7 +58,7 @@ double print_when_it_pays(void);
 // For the figure to move: one step on the machine of the modelled clock, split in both ways, as a
 // table and as book_output("_costs.csv").
 void tell_costs(const VitPlan *plan);
-// The second block of a large network on four GPUs, forward and backward, as a picture. Nothing
+// The second block of a large network on four GPUs, forward and backward, as a picture; nothing
 // with
 // --machine none.
 void draw_block(const char *png);

@@ -32,16 +32,17 @@ void print_bits(const VitRun runs[], int n) {
 }
 
 double print_sent(const VitRun *run) {
-    int k = run->plan.k, width = run->plan.width, images = run->plan.batch_size;
-    size_t ddp = vit_bytes_of_ddp(width, k, 0);
+    int k = run->plan.k, width = run->plan.width;
+    size_t layers = vit_bytes(width, k, 0, run->plan.batch_size);
+    VitRun ddp = model_step_of_ddp(&run->plan, NULL);
     printf("\n");
     Table t = TABLE(NULL, WORDS("a device sends in a step, MB", 28), FIXED("counted", 2),
                     FIXED("formula", 2));
     table_text(&t, "layers split");
-    table_numbers(&t, mb(run->sent), mb(vit_bytes(width, k, 0, images)));
+    table_numbers(&t, mb(run->sent), mb(layers));
     table_text(&t, "images split (DDP)");
-    table_numbers(&t, mb(ddp), mb(ddp));
-    return ddp ? (double)run->sent / (double)ddp : NAN;
+    table_numbers(&t, mb(ddp.sent), mb(vit_bytes_of_ddp(width, k, 0)));
+    return (double)run->sent / (double)ddp.sent;
 }
 
 void print_split_memory(const VitRun *one, const VitRun *split, double limit) {
@@ -78,15 +79,16 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
 
 enum { WIDE = 1024, FOUR = 4 };
 
-typedef struct Seconds {
-    double one, images, layers;
-} Seconds;
+typedef struct Steps {
+    VitRun one, images, layers;
+} Steps;
 
-static Seconds seconds_of(VitPlan plan, const Machine *machine) {
-    VitRun layers = model_step(&plan, machine, false), ddp = model_step_of_ddp(&plan, machine);
+static Steps model_steps(VitPlan plan, const Machine *machine) {
+    Steps steps = {.images = model_step_of_ddp(&plan, machine),
+                   .layers = model_step(&plan, machine, false)};
     plan.k = 1;
-    VitRun one = model_step(&plan, machine, false);
-    return (Seconds){one.seconds, ddp.seconds, layers.seconds};
+    steps.one = model_step(&plan, machine, false);
+    return steps;
 }
 
 double print_when_it_pays(void) {
@@ -100,10 +102,10 @@ double print_when_it_pays(void) {
     for (size_t m = 0; m < sizeof names / sizeof *names; m++)
         for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
             VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = images[i]};
-            Seconds s = seconds_of(plan, machine_find(names[m]));
+            Steps s = model_steps(plan, machine_find(names[m]));
             table_text(&t, "%s", names[m]);
-            table_numbers(&t, images[i], s.one, s.images, s.layers);
-            if (m == 0 && s.layers < s.images) most = images[i];
+            table_numbers(&t, images[i], s.one.seconds, s.images.seconds, s.layers.seconds);
+            if (m == 0 && s.layers.seconds < s.images.seconds) most = images[i];
         }
     return most;
 }
@@ -111,19 +113,19 @@ double print_when_it_pays(void) {
 void tell_costs(const VitPlan *plan) {
     const Machine *machine = book_needs_machine("--costs");
     OutputFile csv = output_open(book_output("_costs.csv"));
-    VitRun layers = model_step(plan, machine, false);
-    Seconds s = seconds_of(*plan, machine);
+    Steps s = model_steps(*plan, machine);
     Table t = TABLE(csv.stream, WORDS("a step of four blocks", 24, .csv = "split"),
                     FIXED("a device sends", 2, .unit = "MB", .csv = "bytes"),
                     FIXED("takes", 3, .unit = "ms", .csv = "seconds"));
     table_text(&t, "one device");
-    table_numbers(&t, 0, s.one);
+    table_numbers(&t, 0, s.one.seconds);
     table_text(&t, "images split");
-    table_numbers(&t, (double)vit_bytes_of_ddp(plan->width, plan->k, 0), s.images);
+    table_numbers(&t, (double)s.images.sent, s.images.seconds);
     table_text(&t, "layers split");
-    table_numbers(&t, (double)layers.sent, s.layers);
+    table_numbers(&t, (double)s.layers.sent, s.layers.seconds);
     output_close(&csv);
-    book_result("split layers take %.2f times as long as split images", s.layers / s.images);
+    book_result("split layers take %.2f times as long as split images",
+                s.layers.seconds / s.images.seconds);
 }
 
 // ---- a block as a picture -----------------------------------------------------------------------
