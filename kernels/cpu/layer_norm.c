@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-static inline bool is_large(int rows, int cols) { return (size_t)rows * (size_t)cols > PARALLEL_FLOATS; }
+static inline bool is_large(int rows, int cols) {
+    return (size_t)rows * (size_t)cols > PARALLEL_FLOATS;
+}
 
 // Deviations from the row's first number are small even if the numbers are large, so the sum loses
 // no digits.
