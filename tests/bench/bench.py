@@ -160,6 +160,11 @@ def vit(torch, device, way, compiled, layout):
         first += tensor.numel()
     v = in_pytorch.vit_new(start, 1, 0, device)
     adam = torch.optim.Adam(v.params.values(), VIT_LR, fused=True if way != EAGER else None, capturable=GRAPH in way)
+    for p in v.params.values():                 # a step without gradients makes Adam's state, to be put back
+        p.grad = torch.zeros_like(p)
+    adam.step()
+    for s in adam.state.values():
+        s["step"].zero_()
     mean_loss = compiled(lambda X, y: torch.nn.functional.cross_entropy(in_pytorch.vit_forward(v, X), y))
 
     def train(X, y):
@@ -168,7 +173,7 @@ def vit(torch, device, way, compiled, layout):
         value.backward()
         adam.step()
         return value.detach()
-    return train, list(v.params.values())
+    return train, [*v.params.values(), *(t for s in adam.state.values() for t in s.values())]
 
 
 def synthetic_minibatches(torch, batch, pinned=False):
