@@ -56,6 +56,10 @@ verdict "100 MB are enough for four devices"
 works --backend model --devices 5 --epochs 1 --steps 2 --machine cluster-10gbe
 lacks ' nan'
 verdict "--backend model: bytes and memory without values"
+for machine in colab-t4 d2l-pcie; do
+    works --machine $machine --epochs 1 --steps 1 --train-size 64 --test-size 8 --batch-size 8
+    verdict "a modelled machine with fewer than eight devices: $machine"
+done
 # The figure to move, at the place of the tables.
 works --costs --backend model --devices 4 --width 1024 --batch-size 32
 figures plots/${name}_costs.csv 'NR == 1 { if ($0 != "split,bytes,seconds") print } { n = NR } /^images/ { seconds = $3 }

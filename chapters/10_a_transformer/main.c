@@ -540,15 +540,18 @@ static Prediction ask_when(void) {
 static void tell_the_story(Notebook *nb) {
     static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
     const char *png = book_timeline("_block.png");
+    int n = 0; // the machine of the modelled clock may have fewer devices
+    while (n < MOST_COMPARED && book_can_use_devices(counts[n])) n++;
+    bool has_four = n > 3;
     train(nb);
-    if (!interrupted()) compare_devices(nb, counts, MOST_COMPARED);
+    if (!interrupted()) compare_devices(nb, counts, n);
     if (!interrupted()) draw_block(png);
-    if (!interrupted()) train_within_limit(nb);
+    if (!interrupted() && has_four) train_within_limit(nb);
     if (!interrupted() && modelled_machine()) {
         Prediction when = ask_when();
         predict_compare(when, print_when_it_pays(), "images");
     }
-    if (!interrupted() && nb->has_values) make_mistakes(nb);
+    if (!interrupted() && has_four && nb->has_values) make_mistakes(nb);
 }
 
 static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {

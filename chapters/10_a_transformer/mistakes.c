@@ -27,7 +27,8 @@ static void forget_enter(const Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, 
 
 // A framework's qkv_weight often has the queries of all heads first, then all keys, then all
 // values. Here it is cut into k equal blocks of rows as it is, and each device takes the first
-// third of its block for queries. Row `to` of a device's memory comes from row `from` of its block.
+// third of its block for queries. Row x of that block gets to the row where vit_attention() looks
+// for it.
 static void cut_qkv_as_one(Vit *v) {
     int D = v->width, d = D / HEADS;
     for (int b = 0; b < BLOCKS; b++) {
