@@ -149,8 +149,8 @@ struct relu_backward_args {
 // `groups` says in which order a CPU adds: each sum of K products is cut into so many equal parts,
 // which are added halves to halves, ((0+1)+(2+3)) + ((4+5)+(6+7)). So devices that have some of the
 // parts each, and add their results in the same way, get the bits that one device gets. `groups` is
-// a power of two that divides K, at most 32. 0, or trans_A: in whatever order is fastest. (A GPU
-// may add in any order.)
+// a power of two that divides K, at most 32. 0: in whatever order is fastest. (A GPU may add in any
+// order.)
 struct gemm_args {
     const float *A, *B;
     float *C, beta;
@@ -165,11 +165,12 @@ struct add_bias_forward_args {
     int rows, cols, parts;
 };
 
-// db (parts,cols) = beta db + the sum of the rows of dY (rows,cols) that got each row of b
+// db (parts,cols) = beta db + the sum of the rows of dY (rows,cols) that got each row of b. `groups`
+// divides rows / parts; see gemm_args.
 struct add_bias_backward_args {
     const float *dY;
     float *db, beta;
-    int rows, cols, parts;
+    int rows, cols, parts, groups;
 };
 
 // ---- convolution and pooling -----------------------------------------------------------------
@@ -311,11 +312,12 @@ struct layer_norm_backward_input_args {
     int rows, cols;
 };
 
-// dweight (cols) = beta dweight + the sum over rows of dY xhat, dbias = beta dbias + that of dY
+// dweight (cols) = beta dweight + the sum over rows of dY xhat, dbias = beta dbias + that of dY.
+// `groups` divides rows; see gemm_args.
 struct layer_norm_backward_params_args {
     const float *dY, *X, *stats;
     float *dweight, *dbias, beta;
-    int rows, cols;
+    int rows, cols, groups;
 };
 
 // Hendrycks & Gimpel, "Gaussian error linear units", 2016. Y = X P(X), where P(x) = (1 + erf(x /

@@ -13,13 +13,18 @@ static void enter_backward(Node *const nodes[], int k) {
     sum_in_halves(gradients, k);
 }
 
-void enter(Tensor *const X[], int k) {
-    if (k == 1) return;
-    for (int i = 0; i < k; i++)
+void enter(Vit *v, Tensor *X[]) {
+    if (v->options.sequence) enter_from_tokens(v, X);
+    for (int i = 0; i < v->k && !v->options.sequence; i++)
         tape_push((Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}});
 }
 
-void leave(Tensor *const X[], int k) { sum_in_halves(X, k); }
+void leave(Vit *v, Tensor *X[]) {
+    if (v->options.sequence)
+        leave_to_tokens(v, X);
+    else
+        sum_in_halves(X, v->k);
+}
 
 // ## The sum
 
@@ -52,21 +57,42 @@ static void sum_part(Tensor *const data[], int k, int j, const Event ready[]) {
     arena_give_back(device, received);
 }
 
-void sum_in_halves(Tensor *const data[], int k) {
+static Tensor part_of(const Tensor *data, int k, int j) {
+    Range part = equal_range((long)numel(data), k, j);
+    return (Tensor){.data = part_data(data, part),
+                    .ndim = 1,
+                    .shape = {(int)part.count},
+                    .device = data->device};
+}
+
+static void sum_parts(Tensor *const data[], int k) {
     Event ready[MOST_SPLIT];
+    record_all(data, k, ready);
+    for (int j = 0; j < k; j++) sum_part(data, k, j, ready);
+}
+
+void sum_in_halves(Tensor *const data[], int k) {
     Tensor own[MOST_SPLIT], *parts[MOST_SPLIT];
     if (k == 1) return;
     const char *before = trace_label("exchange");
-    record_all(data, k, ready);
+    sum_parts(data, k);
     for (int j = 0; j < k; j++) {
-        Range part = equal_range((long)numel(data[j]), k, j);
-        sum_part(data, k, j, ready);
-        own[j] = (Tensor){.data = part_data(data[j], part),
-                          .ndim = 1,
-                          .shape = {(int)part.count},
-                          .device = data[j]->device};
+        own[j] = part_of(data[j], k, j);
         parts[j] = &own[j];
     }
     all_gather(data, parts, k);
+    trace_label(before);
+}
+
+void reduce_scatter_in_halves(Tensor *const sums[], Tensor *const data[], int k) {
+    Event read[MOST_SPLIT];
+    const char *before = trace_label("exchange");
+    sum_parts(data, k);
+    record_all(data, k, read);
+    for (int j = 0; j < k; j++) {
+        device_copy(sums[j]->device, sums[j]->data, data[j]->device, part_of(data[j], k, j).data,
+                    tensor_bytes(sums[j]));
+        for (int i = 0; i < k; i++) device_wait(data[j]->device, read[i]); // before it is reused
+    }
     trace_label(before);
 }

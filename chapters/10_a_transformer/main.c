@@ -4,14 +4,16 @@
 
 typedef struct Notebook {
     Flags flags;
-    int width, k;
+    int width, data, tensor; // the mesh's
+    const char *mesh;        // "2x4", or NULL
+    bool sequence;
     bool has_values; // not with --backend model
     Dataset *train_data, *test_data;
     DataIter *test_iter;
     Curves *curves;
 } Notebook;
 
-static double evaluate(const Vit *v, DataIter *iter);
+static double evaluate(Vit *v, DataIter *iter);
 
 // ## Split two layers
 //
@@ -394,34 +396,37 @@ static double evaluate(const Vit *v, DataIter *iter);
 
 // ## The program
 
-static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
-    Tensor *X, *y, *losses[MOST_SPLIT];
+static double training_loop(Notebook *nb, Mesh *m, DataIter *train_iter) {
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    int times = nb->sequence ? 1 : nb->tensor; // devices that have the same loss
     Timer timer = {0};
     double acc = NAN;
     for (int epoch = 0; epoch < nb->flags.epochs && curves_more(nb->curves); epoch++) {
         double loss = 0;
-        int images = 0; // each device computes the loss of all of them
+        int images = 0;
         timer_start(&timer);
         data_iter_start(train_iter, epoch);
         while (curves_next(nb->curves, train_iter, &X, &y)) {
-            vit_train_batch(v, X, y, nb->flags.lr, losses);
-            loss += curves_loss(nb->curves, losses, nb->k * X->shape[0]);
-            images += nb->k * X->shape[0];
+            mesh_train_batch(m, X, y, nb->flags.lr, losses);
+            loss += curves_loss(nb->curves, losses, times * X->shape[0]);
+            images += times * X->shape[0];
         }
         timer_stop(&timer);
         if (interrupted()) break; // Ctrl-C: whole epochs are kept
-        acc = evaluate(v, nb->test_iter);
+        acc = evaluate(m->nets[0], nb->test_iter);
         curves_epoch(nb->curves, loss / images, acc, &timer);
     }
     return acc;
 }
 
 // The steps that are compared have whole minibatches.
-static VitPlan plan_of(const Notebook *nb, int k) {
+static VitPlan plan_of(const Notebook *nb, int data, int tensor, bool sequence) {
     int images = nb->train_data->count;
     int rows = nb->flags.batch_size < images ? nb->flags.batch_size : images;
     int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;
-    return (VitPlan){.k = k,
+    return (VitPlan){.data = data,
+                     .tensor = tensor,
+                     .sequence = sequence,
                      .width = nb->width,
                      .batch_size = rows,
                      .steps = steps,
@@ -430,37 +435,42 @@ static VitPlan plan_of(const Notebook *nb, int k) {
                      .seed = nb->flags.seed};
 }
 
-// The part of the test images that is classified correctly. All devices compute, and device 0
-// counts.
-static double evaluate(const Vit *v, DataIter *iter) {
+// The part of the test images that is classified correctly. The devices of a network all compute,
+// with all tokens, and the first one counts.
+static double evaluate(Vit *v, DataIter *iter) {
     Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
     Accuracy a = accuracy_begin(v->devices, 1);
+    bool sequence = v->options.sequence;
+    v->options.sequence = false;
     data_iter_start(iter, 0);
     while (data_iter_next(iter, &X, &y)) {
-        vit_load(v, X, y, images, labels);
+        vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
         vit_forward(v, images, y_hat);
         accuracy_count(&a, y_hat, labels);
     }
+    v->options.sequence = sequence;
     return accuracy_end(&a);
 }
 
 static void train(Notebook *nb) {
     const Flags *flags = &nb->flags;
-    Device *devices[MOST_SPLIT];
-    open_devices(devices, nb->k);
+    int k = nb->data * nb->tensor;
+    Device *devices[MAX_DEVICES];
+    open_devices(devices, k);
     DataIter *train_iter =
         data_iter_new(nb->train_data, flags->batch_size, flags->shuffle, flags->seed);
-    long steps = curves_begin(nb->curves, train_iter, devices, nb->k, flags->lr);
-    printf("training on %s: width %d, batch size %d, %ld minibatches\n",
-           device_names(devices, nb->k), nb->width, flags->batch_size, steps);
+    long steps = curves_begin(nb->curves, train_iter, devices, k, flags->lr);
+    printf("training on %s: width %d, batch size %d, %ld minibatches\n", device_names(devices, k),
+           nb->width, flags->batch_size, steps);
     float *start = nb->has_values ? vit_start(nb->width, flags->seed) : NULL;
-    Vit *v = vit_new(nb->width, devices, nb->k, start, (AdamOptions){0});
-    double acc = training_loop(nb, v, train_iter);
-    if (steps == 0) acc = evaluate(v, nb->test_iter);
+    VitOptions options = {.width = nb->width, .sequence = nb->sequence};
+    Mesh *m = mesh_new(options, devices, nb->data, nb->tensor, start);
+    double acc = training_loop(nb, m, train_iter);
+    if (steps == 0) acc = evaluate(m->nets[0], nb->test_iter);
     const char *diverged = curves_end(nb->curves, acc);
     if (nb->has_values && !interrupted()) book_result("accuracy %.3f%s", acc, diverged);
     free(start);
-    vit_free(v);
+    mesh_free(m);
     data_iter_free(train_iter);
 }
 
@@ -476,48 +486,79 @@ static Prediction ask_about_bytes(void) {
                          "send in a step if the layers are split, compared with data parallelism?");
 }
 
-static void compare_devices(const Notebook *nb, const int counts[], int n) {
+static void run_plans(const Notebook *nb, const VitPlan plans[], int n, VitRun runs[]) {
+    for (int r = 0; r < n && !interrupted(); r++) runs[r] = run_steps(&plans[r], nb->train_data);
+}
+
+static void free_runs(VitRun runs[], int n) {
+    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
+}
+
+// The first n of 1, 2, 3, 4 and 8 devices.
+static void compare_devices(const Notebook *nb, int n) {
+    static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
+    VitPlan plans[MOST_COMPARED];
     VitRun runs[MOST_COMPARED] = {0};
     int equal = 0;
-    bool usual = plan_of(nb, 1).steps == COMPARED_STEPS && nb->width == 64 &&
+    for (int r = 0; r < n; r++) plans[r] = plan_of(nb, 1, counts[r], false);
+    bool usual = plans->steps == COMPARED_STEPS && nb->width == 64 &&
                  nb->flags.batch_size == 256 && nb->has_values && n == MOST_COMPARED;
     Prediction expected = usual ? ask_how_many() : (Prediction){0};
-    for (int r = 0; r < n && !interrupted(); r++) {
-        VitPlan plan = plan_of(nb, counts[r]);
-        runs[r] = run_steps(&plan, nb->train_data);
-        if (r > 0) equal += num_different_numbers(&runs[r], &runs[0]) == 0;
-    }
+    run_plans(nb, plans, n, runs);
     if (!interrupted()) {
-        const VitRun *four = &runs[n > 3 ? 3 : n - 1];
+        for (int r = 1; r < n; r++) equal += num_different_numbers(&runs[r], &runs[0]) == 0;
         print_bits(runs, n);
         predict_compare(expected, equal, "cases");
         Prediction times = usual ? ask_about_bytes() : (Prediction){0};
-        predict_compare(times, print_sent(four), "times");
-        if (n == 2) print_split_memory(&runs[0], four, INFINITY);
+        predict_compare(times, print_sent(&runs[n > 3 ? 3 : n - 1]), "times");
     }
-    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
+    free_runs(runs, n);
+}
+
+// The mesh of the flags, and one device.
+static void compare_with_one(const Notebook *nb) {
+    VitPlan plans[] = {plan_of(nb, 1, 1, false),
+                       plan_of(nb, nb->data, nb->tensor, nb->sequence)};
+    VitRun runs[2] = {0};
+    run_plans(nb, plans, 2, runs);
+    if (!interrupted()) {
+        print_meshes(runs, 2);
+        print_split_memory(runs, 2, INFINITY);
+    }
+    free_runs(runs, 2);
 }
 
 // A wider network, with fewer images.
 static void train_within_limit(const Notebook *nb) {
     const double limit = 100e6;
-    VitPlan plan = plan_of(nb, 1);
-    plan.width = 256;
-    if (plan.batch_size > 64) plan.batch_size = 64;
-    VitRun one = run_steps(&plan, nb->train_data);
+    VitPlan plans[] = {plan_of(nb, 1, 1, false), plan_of(nb, 1, 4, false), plan_of(nb, 1, 4, true)};
+    VitRun runs[3] = {0};
+    for (int r = 0; r < 3; r++) {
+        plans[r].width = 256;
+        if (plans[r].batch_size > 64) plans[r].batch_size = 64;
+    }
+    runs[0] = run_steps(&plans[0], nb->train_data);
     double before = devices_limit_memory(limit);
-    plan.k = 4;
-    VitRun four = run_steps(&plan, nb->train_data);
+    for (int r = 1; r < 3; r++) runs[r] = run_steps(&plans[r], nb->train_data);
     devices_limit_memory(before);
-    if (!interrupted()) print_split_memory(&one, &four, limit);
-    vit_run_free(&one);
-    vit_run_free(&four);
+    if (!interrupted()) print_split_memory(runs, 3, limit);
+    free_runs(runs, 3);
+}
+
+static void compare_meshes(const Notebook *nb) {
+    enum { MESHES = 9 };
+    VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false)};
+    VitRun runs[MESHES] = {0};
+    for (int r = 0; r < 8; r++) plans[r + 1] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
+    run_plans(nb, plans, MESHES, runs);
+    if (!interrupted()) print_meshes(runs, MESHES);
+    free_runs(runs, MESHES);
 }
 
 static void make_mistakes(const Notebook *nb) {
     VitRun runs[1 + NUM_MISTAKES], first[1 + NUM_MISTAKES]; // 20 steps; one step
     for (int m = 0; m <= NUM_MISTAKES; m++) {
-        VitPlan plan = plan_of(nb, nb->k);
+        VitPlan plan = plan_of(nb, 1, nb->tensor, false);
         plan.mistake = m == 0 ? NULL : &mistakes[m - 1];
         runs[m] = run_steps(&plan, nb->train_data);
         plan.steps = 1;
@@ -538,26 +579,44 @@ static Prediction ask_when(void) {
 }
 
 static void tell_the_story(Notebook *nb) {
-    static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
     const char *png = book_timeline("_block.png");
     int n = 0; // the machine of the modelled clock may have fewer devices
-    while (n < MOST_COMPARED && book_can_use_devices(counts[n])) n++;
-    bool has_four = n > 3;
+    for (; n < MOST_COMPARED && book_can_use_devices(n < 4 ? n + 1 : 8); n++) continue;
+    bool has_four = n > 3, has_eight = n > 4;
     train(nb);
-    if (!interrupted()) compare_devices(nb, counts, n);
+    if (!interrupted()) compare_devices(nb, n);
     if (!interrupted()) draw_block(png);
     if (!interrupted() && has_four) train_within_limit(nb);
     if (!interrupted() && modelled_machine()) {
         Prediction when = ask_when();
         predict_compare(when, print_when_it_pays(), "images");
     }
+    if (!interrupted() && has_eight) compare_meshes(nb);
     if (!interrupted() && has_four && nb->has_values) make_mistakes(nb);
+}
+
+static void read_mesh(Notebook *nb) {
+    char end;
+    bool valid = !nb->mesh || sscanf(nb->mesh, "%dx%d%c", &nb->data, &nb->tensor, &end) == 2;
+    if (!valid || nb->data < 1 || nb->tensor < 1 || nb->data > MOST_SPLIT)
+        die_usage("networks x devices, such as 2x4", "--mesh %s is no mesh", nb->mesh);
+    if (nb->mesh && nb->flags.devices) die_usage("leave one of them out", "--mesh with --devices");
+    if (nb->tensor > MOST_SPLIT)
+        die_usage("at most 8 devices for a network", "%d devices: the layers have 8 heads",
+                  nb->tensor);
+    int rows = nb->flags.batch_size, k = nb->data * nb->tensor;
+    if (nb->sequence && rows % k != 0)
+        die_usage("with --sequence, each device has equally many images of a minibatch",
+                  "--batch-size %d: not a multiple of %d", rows, k);
 }
 
 static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     const Flag own_flags[] = {
         {"width", FLAG_INTEGER, &nb->width, "D", .help = "numbers of a token, a multiple of 8",
          .standard = "64", .least = 8, .most = 2048},
+        {"mesh", FLAG_TEXT, &nb->mesh, "DxT",
+         .help = "train D networks, each on T devices, as --devices"},
+        {"sequence", FLAG_ON, &nb->sequence, .help = "split the tokens, too"},
         {"costs", FLAG_ON, costs, .help = "only model a step, split in both ways (CSV)"},
         {0},
     };
@@ -569,13 +628,13 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
                            (Program){.own = own_flags,
                                      .quick_means = "--epochs 1 --train-size 16384",
                                      .next = "make book"});
-    nb->k = book_devices(nb->flags.devices, 4, 1);
+    nb->data = 1;
+    nb->tensor = book_devices(nb->flags.devices, 4, 1);
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
+    read_mesh(nb);
     if (nb->width % HEADS != 0)
         die_usage("a multiple of 8, such as 64",
                   "--width %d: each of 8 heads needs as many numbers", nb->width);
-    if (nb->k > MOST_SPLIT)
-        die_usage("at most --devices 8", "--devices %d: the layers have 8 heads", nb->k);
 }
 
 int main(int argc, char *argv[]) {
@@ -585,11 +644,15 @@ int main(int argc, char *argv[]) {
     if (costs && nb.flags.memory) die_usage("leave one of them out", "--costs with --memory");
     if (costs) {
         book_outputs("_costs.csv");
-        tell_costs(&(VitPlan){.k = nb.k, .width = nb.width, .batch_size = nb.flags.batch_size});
+        tell_costs(&(VitPlan){.data = 1,
+                              .tensor = nb.tensor,
+                              .width = nb.width,
+                              .batch_size = nb.flags.batch_size});
         return book_end();
     }
-    bool story = nb.flags.devices == 0; // else only a training, and a comparison
-    modelled_clock_use_ranks(true);     // each device has its own host thread
+    // Else only a training, and a comparison.
+    bool story = nb.flags.devices == 0 && !nb.mesh && !nb.sequence;
+    modelled_clock_use_ranks(true); // each device has its own host thread
     book_outputs("%s%s", nb.has_values ? ".csv .png" : "", story ? " _block.png _block.svg" : "");
     nb.curves = curves_new(&nb.flags, nb.has_values ? book_output(".csv") : NULL,
                            nb.has_values ? book_output(".png") : NULL);
@@ -603,8 +666,8 @@ int main(int argc, char *argv[]) {
         train(&nb);
     if (nb.flags.memory)
         say("(One device is not compared, because --memory limits it, too.)");
-    else if (!story && nb.k > 1 && !interrupted())
-        compare_devices(&nb, (const int[]){1, nb.k}, 2);
+    else if (!story && nb.data * nb.tensor > 1 && !interrupted())
+        compare_with_one(&nb);
     curves_free(nb.curves);
     data_iter_free(nb.test_iter);
     dataset_free(nb.train_data);

@@ -6,22 +6,22 @@
 
 // ## In the MLP
 
-static void split_mlp(const Vit *v, int b, Tensor *X[], bool enters, bool bias_inside) {
+static void split_mlp(Vit *v, int b, Tensor *X[], bool enters, bool bias_inside) {
     int groups = vit_num_groups(v->k);
-    if (enters) enter(X, v->k);
+    if (enters) enter(v, X);
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
-        Tensor *up = add_bias(linear_in_groups(X[i], w->up_weight, 0, groups), w->up_bias);
-        X[i] = linear_in_groups(gelu(up), w->down_weight, groups, 0);
+        Tensor *up = add_bias(linear_by_columns(X[i], w->up_weight, groups), w->up_bias);
+        X[i] = linear_by_rows(gelu(up), w->down_weight, groups);
         if (bias_inside) X[i] = add_bias(X[i], w->down_bias); // each device adds it: k times
     }
-    leave(X, v->k);
+    leave(v, X);
     for (int i = 0; i < v->k && !bias_inside; i++)
         X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
 }
 
-static void add_bias_k_times(const Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, true, true); }
-static void forget_enter(const Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, false, false); }
+static void add_bias_k_times(Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, true, true); }
+static void forget_enter(Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, false, false); }
 
 // ## In the parameters
 
@@ -30,7 +30,7 @@ static void forget_enter(const Vit *v, int b, Tensor *X[]) { split_mlp(v, b, X, 
 // third of its block for queries. Row x of that block gets to the row where vit_attention() looks
 // for it.
 static void cut_qkv_as_one(Vit *v) {
-    int D = v->width, d = D / HEADS;
+    int D = v->options.width, d = D / HEADS;
     for (int b = 0; b < BLOCKS; b++) {
         Tensor *all[MOST_SPLIT];
         size_t n;

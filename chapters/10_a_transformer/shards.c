@@ -19,27 +19,34 @@ typedef struct Kind {
     size_t field;   // where VitShard has the tensor
     int rows, cols; // as stored; cols is 0 for a vector
     Cut cut;
-    float start; // the value of all its numbers before training, or NAN: they are random
+    float start;     // the value of all its numbers before training, or NAN: they are random
+    uint32_t number; // of the kind, and where its numbers begin, when all parameters are together
+    size_t first;
 } Kind;
 
 enum { OF_BLOCK = 12, NUM_KINDS = 3 + OF_BLOCK * BLOCKS + 4 };
 
-#define FIELD(name) offsetof(VitShard, name)
+#define KIND(name, num_rows, num_cols, how, value)                                                 \
+    ((Kind){.field = offsetof(VitShard, name),                                                     \
+            .rows = (num_rows),                                                                    \
+            .cols = (num_cols),                                                                    \
+            .cut = (how),                                                                          \
+            .start = (value)})
 
 static Kind *list_block(int D, int b, Kind *list) {
     const Kind kinds[OF_BLOCK] = {
-        {FIELD(blocks[0].norm1_weight), D, 0, WHOLE, 1},
-        {FIELD(blocks[0].norm1_bias), D, 0, WHOLE, 0},
-        {FIELD(blocks[0].qkv_weight), 3 * D, D, BY_COLUMNS, NAN},
-        {FIELD(blocks[0].qkv_bias), 3 * D, 0, BY_COLUMNS, 0},
-        {FIELD(blocks[0].out_weight), D, D, BY_ROWS, NAN},
-        {FIELD(blocks[0].out_bias), D, 0, WHOLE, 0}, // added to whole sums
-        {FIELD(blocks[0].norm2_weight), D, 0, WHOLE, 1},
-        {FIELD(blocks[0].norm2_bias), D, 0, WHOLE, 0},
-        {FIELD(blocks[0].up_weight), 4 * D, D, BY_COLUMNS, NAN},
-        {FIELD(blocks[0].up_bias), 4 * D, 0, BY_COLUMNS, 0},
-        {FIELD(blocks[0].down_weight), D, 4 * D, BY_ROWS, NAN},
-        {FIELD(blocks[0].down_bias), D, 0, WHOLE, 0},
+        KIND(blocks[0].norm1_weight, D, 0, WHOLE, 1),
+        KIND(blocks[0].norm1_bias, D, 0, WHOLE, 0),
+        KIND(blocks[0].qkv_weight, 3 * D, D, BY_COLUMNS, NAN),
+        KIND(blocks[0].qkv_bias, 3 * D, 0, BY_COLUMNS, 0),
+        KIND(blocks[0].out_weight, D, D, BY_ROWS, NAN),
+        KIND(blocks[0].out_bias, D, 0, WHOLE, 0), // added to whole sums
+        KIND(blocks[0].norm2_weight, D, 0, WHOLE, 1),
+        KIND(blocks[0].norm2_bias, D, 0, WHOLE, 0),
+        KIND(blocks[0].up_weight, 4 * D, D, BY_COLUMNS, NAN),
+        KIND(blocks[0].up_bias, 4 * D, 0, BY_COLUMNS, 0),
+        KIND(blocks[0].down_weight, D, 4 * D, BY_ROWS, NAN),
+        KIND(blocks[0].down_bias, D, 0, WHOLE, 0),
     };
     for (int i = 0; i < OF_BLOCK; i++, list++) {
         *list = kinds[i];
@@ -48,19 +55,34 @@ static Kind *list_block(int D, int b, Kind *list) {
     return list;
 }
 
-static void list_kinds(int D, Kind list[NUM_KINDS]) {
-    *list++ = (Kind){FIELD(patch_weight), D, PATCH * PATCH, WHOLE, NAN};
-    *list++ = (Kind){FIELD(patch_bias), D, 0, WHOLE, 0};
-    *list++ = (Kind){FIELD(position), TOKENS, D, WHOLE, NAN};
-    for (int b = 0; b < BLOCKS; b++) list = list_block(D, b, list);
-    *list++ = (Kind){FIELD(norm_weight), D, 0, WHOLE, 1};
-    *list++ = (Kind){FIELD(norm_bias), D, 0, WHOLE, 0};
-    *list++ = (Kind){FIELD(head_weight), FASHION_MNIST_CLASSES, D, WHOLE, NAN};
-    *list++ = (Kind){FIELD(head_bias), FASHION_MNIST_CLASSES, 0, WHOLE, 0};
-}
-
 static size_t numbers_of(const Kind *kind) {
     return (size_t)kind->rows * (size_t)(kind->cols ? kind->cols : 1);
+}
+
+// In the order of the forward pass.
+static void list_all(int D, Kind *list) {
+    *list++ = KIND(patch_weight, D, PATCH * PATCH, WHOLE, NAN);
+    *list++ = KIND(patch_bias, D, 0, WHOLE, 0);
+    *list++ = KIND(position, TOKENS, D, WHOLE, NAN);
+    for (int b = 0; b < BLOCKS; b++) list = list_block(D, b, list);
+    *list++ = KIND(norm_weight, D, 0, WHOLE, 1);
+    *list++ = KIND(norm_bias, D, 0, WHOLE, 0);
+    *list++ = KIND(head_weight, FASHION_MNIST_CLASSES, D, WHOLE, NAN);
+    *list++ = KIND(head_bias, FASHION_MNIST_CLASSES, 0, WHOLE, 0);
+}
+
+// As a device has them in `flat`: those that all devices have come first.
+static void list_kinds(int D, Kind list[NUM_KINDS]) {
+    Kind all[NUM_KINDS];
+    size_t first = 0;
+    list_all(D, all);
+    for (int p = 0; p < NUM_KINDS; first += numbers_of(&all[p++])) {
+        all[p].number = (uint32_t)p;
+        all[p].first = first;
+    }
+    for (int cut = 0; cut < 2; cut++)
+        for (int p = 0; p < NUM_KINDS; p++)
+            if ((all[p].cut != WHOLE) == cut) *list++ = all[p];
 }
 
 static Tensor **tensor_at(VitShard *shard, const Kind *kind) {
@@ -78,8 +100,14 @@ static Range vit_part(int size, int k, int i) {
     return (Range){.first = groups.first * each, .count = groups.count * each};
 }
 
-bool vit_is_exact(int k) { return GROUPS % k == 0; }
-int vit_num_groups(int k) { return vit_is_exact(k) ? GROUPS / k : 0; }
+int vit_num_groups(int k) { return GROUPS % k == 0 ? GROUPS / k : 0; }
+
+// Of the rows that a device adds for the gradient of a parameter.
+static int groups_of_rows(const Vit *v, const Kind *kind) {
+    int data = v->options.data > 1 ? v->options.data : 1;
+    int sharing = v->options.sequence && kind->cut == WHOLE ? data * v->k : data;
+    return ROW_GROUPS % sharing == 0 ? ROW_GROUPS / sharing : 0;
+}
 
 // The part of a kind that device i of k keeps, as rows and columns in memory.
 typedef struct Part {
@@ -93,9 +121,11 @@ static Part part_of_kind(const Kind *kind, int k, int i) {
     return part;
 }
 
-static size_t numbers_of_device(const Kind list[], int k, int i) {
+// If `cut_ones` is not set, only what all devices have.
+static size_t numbers_of_device(const Kind list[], int k, int i, bool cut_ones) {
     size_t n = 0;
     for (int p = 0; p < NUM_KINDS; p++) {
+        if (list[p].cut != WHOLE && !cut_ones) continue;
         Part part = part_of_kind(&list[p], k, i);
         n += (size_t)(part.rows.count * part.cols.count);
     }
@@ -104,11 +134,11 @@ static size_t numbers_of_device(const Kind list[], int k, int i) {
 
 // Cuts device i's part out of all parameters, or puts it back.
 static void copy_parts(const Kind list[], int k, int i, float *whole, float *own, bool back) {
-    for (int p = 0; p < NUM_KINDS; whole += numbers_of(&list[p++])) {
+    for (int p = 0; p < NUM_KINDS; p++) {
         Part part = part_of_kind(&list[p], k, i);
         long stride = list[p].cols ? list[p].cols : 1;
         for (long row = part.rows.first; row < part.rows.first + part.rows.count; row++) {
-            float *there = whole + row * stride + part.cols.first;
+            float *there = whole + list[p].first + row * stride + part.cols.first;
             size_t n = (size_t)part.cols.count;
             memcpy(back ? there : own, back ? own : there, n * sizeof(float));
             own += n;
@@ -122,30 +152,33 @@ static void copy_parts(const Kind list[], int k, int i, float *whole, float *own
 static void make_shard(Vit *v, const Kind list[], int i) {
     VitShard *shard = &v->shards[i];
     size_t first = 0;
-    shard->flat = tensor_new(v->devices[i], (int)numbers_of_device(list, v->k, i));
+    shard->flat = tensor_new(v->devices[i], (int)numbers_of_device(list, v->k, i, true));
     attach_grad(shard->flat);
+    shard->whole_grad = tensor_slice(shard->flat->grad, 0, 1,
+                                     (int[]){(int)numbers_of_device(list, v->k, i, false)});
     for (int p = 0; p < NUM_KINDS; p++) {
         Part part = part_of_kind(&list[p], v->k, i);
         int shape[] = {(int)part.rows.count, (int)part.cols.count};
         Tensor *t = tensor_slice(shard->flat, first, list[p].cols ? 2 : 1, shape);
         attach_grad_at(t, shard->flat->grad, first);
+        t->grad_groups = groups_of_rows(v, &list[p]);
         *tensor_at(shard, &list[p]) = t;
         first += numel(t);
     }
 }
 
-Vit *vit_new(int width, Device *const devices[], int k, const float *start, AdamOptions options) {
+Vit *vit_new(VitOptions options, Device *const devices[], int k, const float *start) {
     CHECK(k >= 1 && k <= MOST_SPLIT, "a layer is split over 1 to 8 devices");
-    CHECK(width % GROUPS == 0, "each group has equally many numbers");
+    CHECK(options.width % GROUPS == 0, "each group has equally many numbers");
     Kind list[NUM_KINDS];
     Vit *v = xcalloc(1, sizeof *v);
-    list_kinds(width, list);
-    *v = (Vit){.width = width, .k = k, .mlp = vit_mlp};
+    list_kinds(options.width, list);
+    *v = (Vit){.options = options, .k = k, .mlp = vit_mlp};
     memcpy(v->devices, devices, sizeof *devices * (size_t)k);
     share_cores(devices, k);
     for (int i = 0; i < k; i++) {
         make_shard(v, list, i);
-        v->shards[i].adam = adam_new(&v->shards[i].flat, 1, options);
+        v->shards[i].adam = adam_new(&v->shards[i].flat, 1, options.adam);
         if (!start) continue;
         float *own = xmalloc(tensor_bytes(v->shards[i].flat));
         copy_parts(list, k, i, (float *)start, own, false);
@@ -157,10 +190,11 @@ Vit *vit_new(int width, Device *const devices[], int k, const float *start, Adam
 
 void vit_free(Vit *v) {
     Kind list[NUM_KINDS];
-    list_kinds(v->width, list);
+    list_kinds(v->options.width, list);
     for (int i = 0; i < v->k; i++) {
         adam_free(v->shards[i].adam);
         for (int p = 0; p < NUM_KINDS; p++) tensor_free(*tensor_at(&v->shards[i], &list[p]));
+        tensor_free(v->shards[i].whole_grad);
         tensor_free(v->shards[i].flat);
     }
     free(v);
@@ -171,28 +205,29 @@ void vit_free(Vit *v) {
 size_t vit_numbers(int width) {
     Kind list[NUM_KINDS];
     list_kinds(width, list);
-    return numbers_of_device(list, 1, 0);
+    return numbers_of_device(list, 1, 0, true);
 }
 
 // Drawn before it is cut: so it does not depend on k.
 float *vit_start(int width, uint64_t seed) {
     Kind list[NUM_KINDS];
-    float *values = xmalloc(vit_numbers(width) * sizeof *values), *next = values;
+    float *values = xmalloc(vit_numbers(width) * sizeof *values);
     list_kinds(width, list);
-    for (int p = 0; p < NUM_KINDS; next += numbers_of(&list[p++])) {
-        size_t n = numbers_of(&list[p]);
-        if (isnan(list[p].start))
-            fill_normal(next, n, 1 / sqrt(list[p].cols), seed, (uint32_t)(STREAM_PARAMS + p));
+    for (const Kind *kind = list; kind < list + NUM_KINDS; kind++) {
+        size_t n = numbers_of(kind);
+        float *here = values + kind->first;
+        if (isnan(kind->start))
+            fill_normal(here, n, 1 / sqrt(kind->cols), seed, STREAM_PARAMS + kind->number);
         else
-            for (size_t j = 0; j < n; j++) next[j] = list[p].start;
+            for (size_t j = 0; j < n; j++) here[j] = kind->start;
     }
     return values;
 }
 
 float *vit_join(const Vit *v) {
     Kind list[NUM_KINDS];
-    float *whole = xmalloc(vit_numbers(v->width) * sizeof *whole);
-    list_kinds(v->width, list);
+    float *whole = xmalloc(vit_numbers(v->options.width) * sizeof *whole);
+    list_kinds(v->options.width, list);
     for (int i = v->k - 1; i >= 0; i--) {
         float *own = tensor_values(v->shards[i].flat);
         copy_parts(list, v->k, i, whole, own, true);
@@ -204,7 +239,7 @@ float *vit_join(const Vit *v) {
 bool vit_copies_are_equal(const Vit *v) {
     Kind list[NUM_KINDS];
     bool equal = true;
-    list_kinds(v->width, list);
+    list_kinds(v->options.width, list);
     for (int p = 0; p < NUM_KINDS; p++)
         for (int i = 1; i < v->k && list[p].cut == WHOLE; i++) {
             VitShard *shard = (VitShard *)&v->shards[i];
@@ -219,9 +254,16 @@ bool vit_copies_are_equal(const Vit *v) {
 
 // ## The formulas
 
-size_t vit_bytes(int width, int k, int i, int images) {
-    size_t tokens = (size_t)images * TOKENS * (size_t)width;
-    return 4 * BLOCKS * allreduce_sharded_floats(tokens, k, i).sent * sizeof(float);
+size_t vit_bytes(const VitOptions *options, int k, int i, int images) {
+    Kind list[NUM_KINDS];
+    size_t tokens = (size_t)images * TOKENS * (size_t)options->width, floats;
+    floats = 4 * BLOCKS * allreduce_sharded_floats(tokens, k, i).sent;
+    if (options->sequence) { // also the tokens once more, and the gradients of what all have
+        list_kinds(options->width, list);
+        floats += 2 * BLOCKS * all_gather_floats(tokens, k, i).sent;
+        floats += allreduce_sharded_floats(numbers_of_device(list, k, i, false), k, i).sent;
+    }
+    return floats * sizeof(float);
 }
 
 size_t vit_bytes_of_ddp(int width, int k, int i) {

@@ -7,32 +7,32 @@
 
 // ## A block, split
 
-static void vit_attention(const Vit *v, int b, Tensor *X[]) {
+static void vit_attention(Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
-    enter(X, v->k);
+    enter(v, X);
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
-        Tensor *QKV = add_bias(linear_in_groups(X[i], w->qkv_weight, 0, groups), w->qkv_bias);
+        Tensor *QKV = add_bias(linear_by_columns(X[i], w->qkv_weight, groups), w->qkv_bias);
         Tensor *heads = attention(QKV, TOKENS, (int)vit_groups(v->k, i).count);
-        X[i] = linear_in_groups(heads, w->out_weight, groups, 0);
+        X[i] = linear_by_rows(heads, w->out_weight, groups);
     }
-    leave(X, v->k);
+    leave(v, X);
     for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].out_bias);
 }
 
-void vit_mlp(const Vit *v, int b, Tensor *X[]) {
+void vit_mlp(Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
-    enter(X, v->k);
+    enter(v, X);
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
-        Tensor *up = add_bias(linear_in_groups(X[i], w->up_weight, 0, groups), w->up_bias);
-        X[i] = linear_in_groups(gelu(up), w->down_weight, groups, 0);
+        Tensor *up = add_bias(linear_by_columns(X[i], w->up_weight, groups), w->up_bias);
+        X[i] = linear_by_rows(gelu(up), w->down_weight, groups);
     }
-    leave(X, v->k);
+    leave(v, X);
     for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
 }
 
-static void vit_block(const Vit *v, int b, Tensor *X[]) {
+static void vit_block(Vit *v, int b, Tensor *X[]) {
     Tensor *H[MOST_SPLIT]; // as X: tokens (N T,D), the same on each device
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
@@ -50,7 +50,7 @@ static void vit_block(const Vit *v, int b, Tensor *X[]) {
 
 // ## The whole network
 
-void vit_forward(const Vit *v, Tensor *const X[], Tensor *y_hat[]) {
+void vit_forward(Vit *v, Tensor *const X[], Tensor *y_hat[]) {
     Tensor *H[MOST_SPLIT];
     for (int i = 0; i < v->k; i++) {
         const VitShard *w = &v->shards[i];
@@ -67,23 +67,31 @@ void vit_forward(const Vit *v, Tensor *const X[], Tensor *y_hat[]) {
 
 // ## A step
 
-void vit_load(const Vit *v, const Tensor *X, const Tensor *y, Tensor *images[], Tensor *labels[]) {
-    Range all = {.first = 0, .count = X->shape[0]};
+void vit_load(const Vit *v, const Tensor *X, const Tensor *y, Range rows, Tensor *images[],
+              Tensor *labels[]) {
     for (int i = 0; i < v->k; i++) {
+        Range own = v->options.sequence ? equal_range(rows.count, v->k, i) : (Range){0, rows.count};
+        own.first += rows.first;
         begin_step(v->devices[i]);
-        images[i] = rows_on(X, all, v->devices[i]);
-        labels[i] = rows_on(y, all, v->devices[i]);
+        images[i] = rows_on(X, own, v->devices[i]);
+        labels[i] = rows_on(y, own, v->devices[i]);
     }
 }
 
-void vit_train_batch(Vit *v, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
-    Tensor *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
-    vit_load(v, X, y, images, labels);
+void vit_gradients(Vit *v, const Tensor *X, const Tensor *y, Range rows, Tensor *losses[]) {
+    Tensor *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT], *gradients[MOST_SPLIT];
+    vit_load(v, X, y, rows, images, labels);
     trace_label("forward");
     vit_forward(v, images, y_hat);
     for (int i = 0; i < v->k; i++) losses[i] = sum(cross_entropy(y_hat[i], labels[i]));
     trace_label("backward");
     backward_all(losses, v->k);
+    for (int i = 0; i < v->k; i++) gradients[i] = v->shards[i].whole_grad;
+    if (v->options.sequence) sum_in_halves(gradients, v->k); // each has those of its tokens
+}
+
+void vit_train_batch(Vit *v, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]) {
+    vit_gradients(v, X, y, (Range){0, X->shape[0]}, losses);
     trace_label("update");
     for (int i = 0; i < v->k; i++) adam_step(v->shards[i].adam, lr, X->shape[0]);
 }

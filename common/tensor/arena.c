@@ -248,6 +248,12 @@ Tensor *arena_tensor(Device *device, int ndim, const int *shape, bool requires_g
     return t;
 }
 
+Tensor *arena_lent(Device *device, int ndim, const int *shape) {
+    Tensor *t = arena_header(device, ndim, shape);
+    t->data = arena_lend(device, tensor_bytes(t));
+    return t;
+}
+
 Tensor *arena_view(Tensor *t, int ndim, const int *shape) {
     Tensor *view = arena_header(t->device, ndim, shape);
     view->data = t->data;

@@ -28,6 +28,8 @@ void *arena_note(Device *device, const void *contents, size_t bytes);
 // false if the memory was not lent.
 void *arena_lend(Device *device, size_t bytes);
 bool arena_give_back(Device *device, const void *memory);
+// A tensor in such memory.
+Tensor *arena_lent(Device *device, int ndim, const int *shape);
 
 // How much of a device's arena a step has taken. A step that is launched as a graph takes nothing
 // from the arena, but writes where it wrote when it was recorded. So its launch moves the arena to

@@ -239,14 +239,20 @@ static void launch_gemm(const Tensor *A, bool trans_A, const Tensor *B, bool tra
            .trans_B = trans_B, .groups = groups);
 }
 
+int row_groups(const Tensor *p, int rows) {
+    int groups = p->grad_groups;
+    while (groups > 1 && rows % groups != 0) groups /= 2;
+    return groups;
+}
+
 // C = A B: dA = dC B^T, dB = A^T dC. With B stored transposed: dA = dC B, dB = dC^T A.
 static void product_backward(Node *node) {
     Tensor *A = node->in[0], *B = node->in[1], *C = node->out;
     const ProductOptions *o = node->context;
     if (B->requires_grad && o->transposed)
-        launch_gemm(C->grad, true, A, false, B->grad, grad_beta(B), 0);
+        launch_gemm(C->grad, true, A, false, B->grad, grad_beta(B), row_groups(B, A->shape[0]));
     if (B->requires_grad && !o->transposed)
-        launch_gemm(A, true, C->grad, false, B->grad, grad_beta(B), 0);
+        launch_gemm(A, true, C->grad, false, B->grad, grad_beta(B), row_groups(B, A->shape[0]));
     if (A->requires_grad)
         launch_gemm(C->grad, false, B, !o->transposed, A->grad, grad_beta(A), o->backward_groups);
 }
@@ -256,7 +262,8 @@ Tensor *matrix_product(const char *name, Tensor *A, Tensor *B, ProductOptions o)
     if (A->ndim != 2 || B->ndim != 2 || A->shape[1] != B->shape[o.transposed ? 1 : 0])
         wrong_shape(name, o.transposed ? "X is (n,in), W is (out,in)" : "A is (n,k), B is (k,m)", A,
                     B);
-    Tensor *C = OUTPUT(A->device, A->shape[0], B->shape[o.transposed ? 0 : 1]);
+    int shape[] = {A->shape[0], B->shape[o.transposed ? 0 : 1]};
+    Tensor *C = o.lent ? arena_lent(A->device, 2, shape) : arena_tensor(A->device, 2, shape, false);
     launch_gemm(A, false, B, o.transposed, C, 0, o.groups);
     tape_push((Node){.backward = product_backward,
                      .out = C,
@@ -270,10 +277,11 @@ Tensor *mm(Tensor *A, Tensor *B) { return matrix_product("mm", A, B, (ProductOpt
 
 static void add_rows_backward(Node *node) {
     Tensor *X = node->in[0], *b = node->in[1], *Y = node->out;
+    int rows = Y->shape[0], parts = b->ndim == 1 ? 1 : b->shape[0];
     if (b->requires_grad)
         launch(Y->device, add_bias_backward, .dY = Y->grad->data, .db = b->grad->data,
-               .beta = grad_beta(b), .rows = Y->shape[0], .cols = Y->shape[1],
-               .parts = b->ndim == 1 ? 1 : b->shape[0]);
+               .beta = grad_beta(b), .rows = rows, .cols = Y->shape[1], .parts = parts,
+               .groups = row_groups(b, rows / parts));
     if (X->requires_grad) launch_add_backward(Y, X);
 }
 

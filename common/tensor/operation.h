@@ -15,12 +15,18 @@ _Noreturn void wrong_shape(const char *operation, const char *expected, const Te
                            const Tensor *b);
 
 // C = A B or, if B is stored transposed, A B^T. `groups` is that of gemm_args for C, and
-// backward_groups for A's gradient. `name` is that of the operation, for messages.
+// backward_groups for A's gradient. `lent`: C is in memory of arena_lend(). `name` is that of the
+// operation, for messages.
 typedef struct ProductOptions {
-    bool transposed;
+    bool transposed, lent;
     int groups, backward_groups;
 } ProductOptions;
 Tensor *matrix_product(const char *name, Tensor *A, Tensor *B, ProductOptions options);
+
+// `groups` for the kernel that sums the gradient of a parameter over so many rows: p->grad_groups, a
+// power of two, or its largest half, quarter, .. that divides the rows. Devices that share the rows
+// of a minibatch, and share the groups in the same way, then add up parts of the same tree.
+int row_groups(const Tensor *p, int rows);
 
 // X + b, where row i of X (n,m) gets b (m), or row i % rows of b (rows,m). Shapes are checked
 // before.

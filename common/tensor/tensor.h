@@ -21,6 +21,7 @@ typedef struct Tensor {
     bool requires_grad;  // backward() computes the gradient of the loss with respect to it
     struct Tensor *grad; // the same shape, on the same device; NULL unless requires_grad
     bool is_slice;       // the memory is another tensor's, see tensor_slice()
+    int grad_groups;     // of a parameter: see row_groups() in operation.h; else 0
     // For autograd.c:
     struct Tensor *base; // this is a view of base's memory and gradient; NULL if it is no view
     bool grad_filled;    // the gradient holds a value to which the next one is added

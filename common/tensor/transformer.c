@@ -45,7 +45,7 @@ static void layer_norm_backward(Node *node) {
               "layer_norm: the gradients of weight and bias are added to, or both are new");
         launch(Y->device, layer_norm_backward_params, .dY = Y->grad->data, .X = X->data,
                .stats = node->saved->data, .dweight = weight->grad->data, .dbias = bias->grad->data,
-               .beta = beta, .rows = rows, .cols = cols);
+               .beta = beta, .rows = rows, .cols = cols, .groups = row_groups(weight, rows));
     }
     if (X->requires_grad)
         launch(Y->device, layer_norm_backward_input, .dY = Y->grad->data, .X = X->data,
@@ -95,15 +95,19 @@ Tensor *gelu(Tensor *X) {
 static void check_groups(int groups, int n) {
     bool power_of_2 = groups >= 0 && (groups & (groups - 1)) == 0;
     CHECK(power_of_2 && groups <= 32 && (groups == 0 || n % groups == 0),
-          "linear_in_groups: groups are a power of two up to 32, and equal parts");
+          "linear_by_..: groups are a power of two up to 32, and equal parts");
 }
 
-Tensor *linear_in_groups(Tensor *X, Tensor *W, int in_groups, int out_groups) {
-    check_groups(out_groups, W->shape[0]);
-    check_groups(in_groups, W->shape[1]);
-    return matrix_product(
-        "linear_in_groups", X, W,
-        (ProductOptions){.transposed = true, .groups = in_groups, .backward_groups = out_groups});
+Tensor *linear_by_columns(Tensor *X, Tensor *W, int groups) {
+    check_groups(groups, W->shape[0]);
+    return matrix_product("linear_by_columns", X, W,
+                          (ProductOptions){.transposed = true, .backward_groups = groups});
+}
+
+Tensor *linear_by_rows(Tensor *X, Tensor *W, int groups) {
+    check_groups(groups, W->shape[1]);
+    return matrix_product("linear_by_rows", X, W,
+                          (ProductOptions){.transposed = true, .lent = true, .groups = groups});
 }
 
 // ---- attention: the only layer in which tokens see each other ------------------------------------

@@ -29,8 +29,12 @@ Tensor *attention(Tensor *QKV, int tokens, int heads);
 // The mean over the tokens of each sequence. X (N T,D) -> (N,D)
 Tensor *mean_of_tokens(Tensor *X, int tokens);
 
-// linear(X, W, NULL) with a fixed order of additions on CPUs. X (n,in), W (out,in) -> (n,out). The
-// sums over `in`, which make Y, are added in in_groups groups, and the sums over `out`, which make
-// X's gradient, in out_groups: each group by itself, then halves to halves. 0: in any order. See
-// gemm_args in kernels/kernels.h.
-Tensor *linear_in_groups(Tensor *X, Tensor *W, int in_groups, int out_groups);
+// linear(X, W, NULL) with a fixed order of additions on CPUs, for a W of which each device has a
+// part. X (n,in), W (out,in) -> (n,out). If W is cut by columns (of X W^T), each device has only a
+// part of each sum over `out`, which make X's gradient. If W is cut by rows, this is so for the sums
+// over `in`, which make the result. These sums are added in groups: each group by itself, then
+// halves to halves. 0: in any order. See gemm_args in kernels/kernels.h.
+Tensor *linear_by_columns(Tensor *X, Tensor *W, int groups);
+// Backward() does not need the result, so it is in lent memory: who has put the sums together may
+// call arena_give_back().
+Tensor *linear_by_rows(Tensor *X, Tensor *W, int groups);

@@ -18,7 +18,7 @@ CPU_KERNEL(add_bias_forward) {
 // Long rows are added up as the tree that cpu.h describes. The last one may be incomplete.
 CPU_KERNEL(add_bias_backward) {
     int parts = larger(a->parts, 1), rows = divide_up(a->rows, parts);
-    SumTree tree = sum_tree(rows);
+    SumTree tree = sum_tree_of(rows, a->groups);
     size_t cols = (size_t)parts * (size_t)a->cols, n = (size_t)a->rows * (size_t)a->cols;
     float *sums = cpu_scratch(lane, sizeof(float) * cols * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) if (n > PARALLEL_FLOATS)

@@ -84,6 +84,7 @@ typedef struct SumTree {
 } SumTree;
 enum { MOST_GROUPS = 32 }; // sum_tree() makes no more
 SumTree sum_tree(int rows);
+SumTree sum_tree_of(int rows, int groups); // so many equal groups; with 0, sum_tree()
 // parts[0] = the sum of `num` parts, halves to halves. Each part is n floats, and they are `stride`
 // floats apart. The other parts are overwritten.
 void add_halves(float *parts, size_t stride, int num, size_t n);

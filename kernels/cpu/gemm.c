@@ -144,9 +144,7 @@ static void scale_C(const struct gemm_args *a) {
 // With trans_A the sum runs over the rows of a minibatch (the gradient of a weight). Then it is
 // added up as a tree, and so it is with `groups`.
 static SumTree tree_of(const struct gemm_args *a) {
-    if (a->trans_A) return sum_tree(a->K);
-    if (a->groups > 0) return (SumTree){.group = a->K / a->groups, .groups = a->groups};
-    return (SumTree){0};
+    return a->trans_A || a->groups > 0 ? sum_tree_of(a->K, a->groups) : (SumTree){0};
 }
 
 // For a tree, B is not cut into blocks of rows.

@@ -95,7 +95,7 @@ static void sums_of_rows(const struct layer_norm_backward_params_args *a, int fi
 }
 
 CPU_KERNEL(layer_norm_backward_params) {
-    SumTree tree = sum_tree(a->rows);
+    SumTree tree = sum_tree_of(a->rows, a->groups);
     size_t cols = (size_t)a->cols;
     float *sums = cpu_scratch(lane, sizeof(float) * 2 * cols * (size_t)tree.groups);
 #pragma omp parallel for num_threads(lane->threads) schedule(static) if (is_large(a->rows, a->cols))

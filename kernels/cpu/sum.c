@@ -24,6 +24,10 @@ SumTree sum_tree(int rows) {
     return tree;
 }
 
+SumTree sum_tree_of(int rows, int groups) {
+    return groups > 0 ? (SumTree){.group = rows / groups, .groups = groups} : sum_tree(rows);
+}
+
 static void add_to(float *restrict y, const float *restrict x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }

@@ -4,14 +4,16 @@
 #include "common/data/fashion_mnist.h"
 #include "common/device/trace.h"
 #include "common/model/machine.h"
+#include "../mesh.h"
 #include "../mistakes.h"
 
 enum { COMPARED_STEPS = 20, MOST_COMPARED = 5 };
 
 typedef struct VitPlan {
-    int k, width, batch_size, steps;
+    int data, tensor; // the mesh's
+    int width, batch_size, steps;
     float lr;
-    bool shuffle;
+    bool shuffle, sequence;
     uint64_t seed;
     const Mistake *mistake; // or NULL
 } VitPlan;
@@ -23,9 +25,9 @@ typedef struct VitRun {
     float *values;                 // num_values parameters at the end, as vit_join(); or NULL
     size_t num_values;
     bool equal_copies;
-    // Of device 0, none has more: what it sends in a step, the most that was allocated, and what of
-    // it were activations.
-    size_t sent, peak, activations;
+    // Of device 0, none has more: what it sends in a step, in all and to other networks; the most
+    // that was allocated, and what of it were activations.
+    size_t sent, sent_to_others, peak, activations;
     double seconds;   // of a step on a modelled machine
     TraceSpan *spans; // num_spans pieces of work in that step, if it was traced
     int num_spans;
@@ -36,8 +38,6 @@ typedef struct VitRun {
 VitRun run_steps(const VitPlan *plan, const Dataset *data);
 // The second step, on devices without values, and how long it takes on the machine.
 VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced);
-// The same step with data parallelism: each device has the whole network and a part of the images.
-VitRun model_step_of_ddp(const VitPlan *plan, const Machine *machine);
 void vit_run_free(VitRun *run);
 // How many parameters differ in any bit; NAN without values.
 double num_different_numbers(const VitRun *a, const VitRun *b);
@@ -47,9 +47,11 @@ void print_bits(const VitRun runs[], int n);
 // What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
 // many times as much splitting the layers sends.
 double print_sent(const VitRun *run);
-// The memory of a device, for the network on one device, and split with a limit (in bytes; or
-// INFINITY).
-void print_split_memory(const VitRun *one, const VitRun *split, double limit);
+// The memory of a device, for the network on one device (runs[0]), and split with a limit (in
+// bytes; or INFINITY).
+void print_split_memory(const VitRun runs[], int n, double limit);
+// Meshes beside one device (runs[0]): whether they have its bits, and what a device sends.
+void print_meshes(const VitRun runs[], int n);
 // Each mistake, beside the right run (runs[0]).
 void print_mistakes(const VitRun runs[], const VitRun first[]);
 // A step of a large network on four devices of three machines, split in both ways. Returns the

@@ -3,62 +3,68 @@
 #include "behind.h"
 
 #include "common/book.h"
-#include "chapters/02_get_params_and_allreduce/allreduce.h"
-#include "chapters/03_split_batch/split_batch.h"
 
-static size_t sent_by(Device *const devices[], int k, int i) {
+static int devices_of(const VitPlan *plan) { return plan->data * plan->tensor; }
+
+// What device 0 has sent: to all, or to other networks only.
+static size_t sent_by_first(Device *const devices[], const VitPlan *plan, int from) {
     size_t sent = 0;
-    for (int j = 0; j < k; j++)
-        if (i != j) sent += ledger_bytes(devices[i], devices[j]);
+    for (int j = from; j < devices_of(plan); j++) sent += ledger_bytes(devices[0], devices[j]);
     return sent;
 }
 
 // (Memory that earlier runs used must not count.)
-static Vit *begin(const VitPlan *plan, Device *const devices[], int k, bool values) {
+static Mesh *begin(const VitPlan *plan, Device *const devices[], bool values) {
     autograd_close();
-    for (int i = 0; i < k; i++) device_reset_peaks(devices[i]);
+    for (int i = 0; i < devices_of(plan); i++) device_reset_peaks(devices[i]);
     float *start = values ? vit_start(plan->width, plan->seed) : NULL;
-    Vit *v = vit_new(plan->width, devices, k, start, (AdamOptions){0});
+    VitOptions options = {.width = plan->width, .sequence = plan->sequence};
+    Mesh *m = mesh_new(options, devices, plan->data, plan->tensor, start);
     free(start);
-    if (values) make_mistake(v, plan->mistake);
-    return v;
+    for (int d = 0; d < plan->data && values; d++) make_mistake(m->nets[d], plan->mistake);
+    return m;
 }
 
-static void end(VitRun *run, Vit *v) {
-    run->peak = device_peak_bytes(v->devices[0]) - device_bytes_of(v->devices[0], MEMORY_KERNELS);
-    run->activations = arena_reserved_bytes(v->devices[0]);
-    vit_free(v);
+static void end(VitRun *run, Mesh *m, Device *const devices[]) {
+    run->sent = sent_by_first(devices, &run->plan, 1);
+    run->sent_to_others = sent_by_first(devices, &run->plan, run->plan.tensor);
+    run->peak = device_peak_bytes(devices[0]) - device_bytes_of(devices[0], MEMORY_KERNELS);
+    run->activations = arena_reserved_bytes(devices[0]);
+    mesh_free(m);
 }
 
-static double mean_loss(Tensor *loss, int images) {
-    return has_values(loss->device) ? (double)item(loss) / images : NAN;
+// A network that is split, but not its tokens, has its loss on each of its devices.
+static double mean_loss(const VitPlan *plan, Tensor *const losses[], int images) {
+    double sum = 0;
+    for (int i = 0; i < devices_of(plan); i++)
+        sum += has_values(losses[i]->device) ? (double)item(losses[i]) : NAN;
+    return sum / images / (plan->sequence ? 1 : plan->tensor);
 }
 
 VitRun run_steps(const VitPlan *plan, const Dataset *data) {
     VitRun run = {.plan = *plan, .num_values = vit_numbers(plan->width)};
-    Device *devices[MOST_SPLIT];
-    Tensor *X, *y, *losses[MOST_SPLIT];
-    open_devices(devices, plan->k);
+    Device *devices[MAX_DEVICES];
+    Tensor *X, *y, *losses[MAX_DEVICES];
+    open_devices(devices, devices_of(plan));
     bool values = has_values(devices[0]);
-    Vit *v = begin(plan, devices, plan->k, values);
+    Mesh *m = begin(plan, devices, values);
     DataIter *batches = data_iter_new(data, plan->batch_size, plan->shuffle, plan->seed);
     data_iter_start(batches, 0);
     for (int s = 0; s < plan->steps && !interrupted(); s++) {
         CHECK(data_iter_next(batches, &X, &y), "these steps are within an epoch");
         ledger_reset();
-        vit_train_batch(v, X, y, plan->lr, losses);
-        run.losses[s] = mean_loss(losses[0], X->shape[0]);
+        mesh_train_batch(m, X, y, plan->lr, losses);
+        run.losses[s] = mean_loss(plan, losses, X->shape[0]);
     }
-    run.sent = sent_by(devices, plan->k, 0);
-    size_t formula = vit_bytes(plan->width, plan->k, 0, plan->batch_size);
+    size_t formula = mesh_bytes(m, 0, plan->batch_size);
+    if (values) run.values = vit_join(m->nets[0]);
+    run.equal_copies = values && mesh_copies_are_equal(m);
+    end(&run, m, devices);
     bool may_differ = interrupted() || (plan->mistake && plan->mistake->mlp);
     if (run.sent != formula && !may_differ)
-        die("a block has a sum in each enter() and in each leave()",
+        die("the formula is mesh_bytes() in mesh.c",
             "a device sent %.2f MB in a step, and by the formula it sends %.2f MB",
             (double)run.sent / 1e6, (double)formula / 1e6);
-    if (values) run.values = vit_join(v);
-    run.equal_copies = values && vit_copies_are_equal(v);
-    end(&run, v);
     data_iter_free(batches);
     return run;
 }
@@ -72,67 +78,27 @@ static void images_of(const VitPlan *plan, Tensor *X, Tensor *y) {
 
 VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced) {
     VitRun run = {.plan = *plan, .num_values = vit_numbers(plan->width)};
-    ModelledRun m = {
-        .machine = machine, .k = plan->k, .warm_up = 1, .ranks = true, .traced = traced};
-    Tensor X, y, *losses[MOST_SPLIT];
+    ModelledRun clock = {.machine = machine,
+                         .k = devices_of(plan),
+                         .warm_up = 1,
+                         .ranks = true,
+                         .traced = traced};
+    Tensor X, y, *losses[MAX_DEVICES];
     int none;
     images_of(plan, &X, &y);
-    modelled_begin(&m);
-    Vit *v = begin(plan, m.devices, plan->k, false);
-    for (int s = 0; modelled_run(&m); s++) {
-        bool trace = traced && s == m.warm_up;
+    modelled_begin(&clock);
+    Mesh *m = begin(plan, clock.devices, false);
+    for (int s = 0; modelled_run(&clock); s++) {
+        bool trace = traced && s == clock.warm_up;
         if (trace) trace_begin_models();
         ledger_reset();
-        vit_train_batch(v, &X, &y, 1e-3f, losses);
+        mesh_train_batch(m, &X, &y, 1e-3f, losses);
         if (trace) free(trace_end(&none)); // nothing was computed
     }
     if (traced) run.spans = trace_modelled(&run.num_spans);
-    run.sent = sent_by(m.devices, plan->k, 0);
-    run.seconds = machine ? m.seconds : NAN;
-    end(&run, v);
-    modelled_end(&m);
-    return run;
-}
-
-// k networks, one on each device.
-static void train_batch_of_ddp(Vit *const nets[], int k, const Tensor *X, const Tensor *y) {
-    Tensor *X_shards[MAX_DEVICES], *y_shards[MAX_DEVICES], *losses[MAX_DEVICES];
-    Tensor *gradients[MAX_DEVICES];
-    Device *devices[MAX_DEVICES];
-    for (int i = 0; i < k; i++) {
-        devices[i] = nets[i]->devices[0];
-        gradients[i] = nets[i]->shards[0].flat->grad;
-        begin_step(devices[i]);
-    }
-    split_batch(X, y, devices, k, X_shards, y_shards);
-    for (int i = 0; i < k; i++) {
-        Tensor *y_hat;
-        vit_forward(nets[i], &X_shards[i], &y_hat);
-        losses[i] = sum(cross_entropy(y_hat, y_shards[i]));
-    }
-    backward_all(losses, k);
-    allreduce_sharded(gradients, k);
-    for (int i = 0; i < k; i++) adam_step(nets[i]->shards[0].adam, 1e-3f, X->shape[0]);
-}
-
-VitRun model_step_of_ddp(const VitPlan *plan, const Machine *machine) {
-    VitRun run = {.plan = *plan};
-    ModelledRun m = {.machine = machine, .k = plan->k, .warm_up = 1, .ranks = true};
-    Tensor X, y;
-    Vit *nets[MAX_DEVICES];
-    images_of(plan, &X, &y);
-    modelled_begin(&m);
-    for (int i = 0; i < plan->k; i++)
-        nets[i] = vit_new(plan->width, &m.devices[i], 1, NULL, (AdamOptions){0});
-    while (modelled_run(&m)) {
-        ledger_reset();
-        train_batch_of_ddp(nets, plan->k, &X, &y);
-    }
-    run.sent = sent_by(m.devices, plan->k, 0);
-    run.seconds = machine ? m.seconds : NAN;
-    for (int i = 1; i < plan->k; i++) vit_free(nets[i]);
-    end(&run, nets[0]);
-    modelled_end(&m);
+    run.seconds = machine ? clock.seconds : NAN;
+    end(&run, m, clock.devices);
+    modelled_end(&clock);
     return run;
 }
 

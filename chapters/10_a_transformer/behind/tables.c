@@ -5,8 +5,13 @@
 
 static double mb(size_t bytes) { return (double)bytes / 1e6; }
 
-static void add_device_count(Table *t, int k) {
-    table_text(t, "%d device%s", k, k == 1 ? "" : "s");
+static void add_device_count(Table *t, const VitPlan *plan) {
+    if (plan->data > 1)
+        table_text(t, "%d x %d devices%s", plan->data, plan->tensor,
+                   plan->sequence ? ", tokens split" : "");
+    else
+        table_text(t, "%d device%s%s", plan->tensor, plan->tensor == 1 ? "" : "s",
+                   plan->sequence ? ", tokens split" : "");
 }
 
 // "3 + 3 + 2"
@@ -24,17 +29,18 @@ void print_bits(const VitRun runs[], int n) {
     Table t = TABLE(NULL, WORDS("layers split over", 17), WORDS("heads", 30), DIGITS(title, 9),
                     WHOLE("parameters that differ"));
     for (const VitRun *run = runs; run < runs + n; run++) {
-        add_device_count(&t, run->plan.k);
-        heads_text(run->plan.k, heads);
+        add_device_count(&t, &run->plan);
+        heads_text(run->plan.tensor, heads);
         table_text(&t, "%s", heads);
         table_numbers(&t, run->losses[run->plan.steps - 1], num_different_numbers(run, runs));
     }
 }
 
 double print_sent(const VitRun *run) {
-    int k = run->plan.k, width = run->plan.width;
-    size_t layers = vit_bytes(width, k, 0, run->plan.batch_size);
-    VitRun ddp = model_step_of_ddp(&run->plan, NULL);
+    int k = run->plan.tensor, width = run->plan.width;
+    size_t layers = vit_bytes(&(VitOptions){.width = width}, k, 0, run->plan.batch_size);
+    VitRun ddp = model_step(&(VitPlan){.data = k, .tensor = 1, .width = width,
+                                       .batch_size = run->plan.batch_size}, NULL, false);
     printf("\n");
     Table t = TABLE(NULL, WORDS("a device sends in a step, MB", 28), FIXED("counted", 2),
                     FIXED("formula", 2));
@@ -45,18 +51,17 @@ double print_sent(const VitRun *run) {
     return (double)run->sent / (double)ddp.sent;
 }
 
-void print_split_memory(const VitRun *one, const VitRun *split, double limit) {
+void print_split_memory(const VitRun runs[], int n, double limit) {
     char title[48];
-    snprintf(title, sizeof title, "loss of step %d", one->plan.steps);
+    snprintf(title, sizeof title, "loss of step %d", runs->plan.steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("each device, MB", 15), WORDS("limit", 6), FIXED("kept", 1),
+    Table t = TABLE(NULL, WORDS("each device, MB", 24), WORDS("limit", 6), FIXED("kept", 1),
                     FIXED("activations", 1), FIXED("peak", 1), DIGITS(title, 9), WHOLE("differ"));
-    for (int r = 0; r < 2; r++) {
-        const VitRun *run = r == 0 ? one : split;
-        add_device_count(&t, run->plan.k);
-        table_text(&t, r == 0 || isinf(limit) ? "none" : "%.0f", limit / 1e6);
+    for (const VitRun *run = runs; run < runs + n; run++) {
+        add_device_count(&t, &run->plan);
+        table_text(&t, run == runs || isinf(limit) ? "none" : "%.0f", limit / 1e6);
         table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak),
-                      run->losses[run->plan.steps - 1], num_different_numbers(run, one));
+                      run->losses[run->plan.steps - 1], num_different_numbers(run, runs));
     }
 }
 
@@ -75,6 +80,18 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
     }
 }
 
+void print_meshes(const VitRun runs[], int n) {
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("mesh", 30), WHOLE("parameters that differ"),
+                    FIXED("sent within a network", 2, .unit = "MB"),
+                    FIXED("to others", 2, .unit = "MB"));
+    for (const VitRun *run = runs; run < runs + n; run++) {
+        add_device_count(&t, &run->plan);
+        table_numbers(&t, num_different_numbers(run, runs),
+                      (double)(run->sent - run->sent_to_others), (double)run->sent_to_others);
+    }
+}
+
 // ---- on other machines --------------------------------------------------------------------------
 
 enum { WIDE = 1024, FOUR = 4 };
@@ -84,9 +101,10 @@ typedef struct Steps {
 } Steps;
 
 static Steps model_steps(VitPlan plan, const Machine *machine) {
-    Steps steps = {.images = model_step_of_ddp(&plan, machine),
-                   .layers = model_step(&plan, machine, false)};
-    plan.k = 1;
+    Steps steps = {.layers = model_step(&plan, machine, false)};
+    plan.data = plan.tensor, plan.tensor = 1;
+    steps.images = model_step(&plan, machine, false);
+    plan.data = 1;
     steps.one = model_step(&plan, machine, false);
     return steps;
 }
@@ -101,7 +119,7 @@ double print_when_it_pays(void) {
                     FIXED("layers split", 2, .unit = "ms"));
     for (size_t m = 0; m < sizeof names / sizeof *names; m++)
         for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
-            VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = images[i]};
+            VitPlan plan = {.data = 1, .tensor = FOUR, .width = WIDE, .batch_size = images[i]};
             Steps s = model_steps(plan, machine_find(names[m]));
             table_text(&t, "%s", names[m]);
             table_numbers(&t, images[i], s.one.seconds, s.images.seconds, s.layers.seconds);
@@ -140,7 +158,7 @@ static double begin_of(const VitRun *run, const char *work, int n) {
 void draw_block(const char *png) {
     enum { IMAGES = 64 };
     if (!modelled_machine()) return;
-    VitPlan plan = {.k = FOUR, .width = WIDE, .batch_size = IMAGES};
+    VitPlan plan = {.data = 1, .tensor = FOUR, .width = WIDE, .batch_size = IMAGES};
     const Machine *machine = machine_find("dgx-a100");
     VitRun run = model_step(&plan, machine, true);
     // Block 1 has layer norms 2 and 3, counted from 0; backward they come in reverse, after the
