@@ -2,6 +2,7 @@
 // bit where the sums have equal groups; gradients of the whole network; PyTorch's figures
 // (tests/reference/vit.safetensors; make_vit.py there says what it holds); bytes; late queues; and
 // that each mistake of mistakes.h shows. To be run from the repository root.
+#include "chapters/10_a_transformer/mesh.h"
 #include "chapters/10_a_transformer/mistakes.h"
 #include "common/device/ledger.h"
 #include "common/tensor/autograd.h"
@@ -11,12 +12,14 @@
 
 DEATHS_FIRST
 
-enum { WIDTH = 16, ROWS = 6, STEPS = 4 };
+enum { WIDTH = 16, ROWS = 6, ROWS_OF_MESH = 8, STEPS = 4 };
 
 // After 4 devices come 8: 5 to 7 have unequal parts, as 3 have.
 static int step_from(int k) { return k == 4 ? 4 : 1; }
 
 // ---- networks ----------------------------------------------------------------------------------
+
+#define OPTIONS(...) ((VitOptions){.width = WIDTH, __VA_ARGS__})
 
 static float *start_of(void) { return keep_memory(vit_start(WIDTH, 7)); }
 
@@ -25,7 +28,7 @@ static float *start_of(void) { return keep_memory(vit_start(WIDTH, 7)); }
 static Vit *vit_on(void **state, int k) {
     Device *devices[MOST_SPLIT];
     devices_under_test(state, k, devices);
-    return vit_new(WIDTH, devices, k, start_of(), (AdamOptions){.eps = 1e-2f});
+    return vit_new(OPTIONS(.adam.eps = 1e-2f), devices, k, start_of());
 }
 
 static void take_steps(Vit *v, int steps, Tensor *losses[]) {
@@ -59,7 +62,7 @@ TEST_ON_BOTH(k_devices_compute_what_one_computes) {
     for (int k = 2; k <= MOST_SPLIT; k += step_from(k)) {
         const float *split = trained_on(state, k, STEPS, NULL);
         double apart = relative_difference(split, one, start, vit_numbers(WIDTH));
-        if (vit_is_exact(k) && !gpu && !equal_bits(split, one))
+        if (GROUPS % k == 0 && !gpu && !equal_bits(split, one))
             fail_msg("%d devices do not have the bits of one (apart by %g)", k, apart);
         if (!(apart <= 1e-5)) fail_msg("%d devices are apart from one by %g", k, apart);
     }
@@ -82,6 +85,75 @@ TEST_ON_BOTH(losses_and_copies_are_equal_on_all_devices) {
     }
 }
 
+// ---- meshes --------------------------------------------------------------------------------------
+
+static void check_bytes(const Mesh *m, Device *const devices[]) {
+    int k = m->data * m->tensor;
+    for (int i = 0; i < k; i++) {
+        size_t sent = 0;
+        for (int j = 0; j < k; j++)
+            if (j != i) sent += ledger_bytes(devices[i], devices[j]);
+        assert_int_equal(sent, mesh_bytes(m, i, ROWS_OF_MESH));
+    }
+}
+
+// All parameters after some steps. All copies must be equal.
+static float *trained_on_mesh(void **state, int data, int tensor, bool sequence) {
+    Device *devices[MOST_SPLIT];
+    Tensor *X, *y, *losses[MOST_SPLIT];
+    devices_under_test(state, data * tensor, devices);
+    formula_batch(ROWS_OF_MESH, &X, &y);
+    keep(X), keep(y);
+    VitOptions options = OPTIONS(.sequence = sequence, .adam.eps = 1e-2f);
+    Mesh *m = mesh_new(options, devices, data, tensor, start_of());
+    for (int s = 0; s < STEPS; s++) {
+        ledger_reset();
+        mesh_train_batch(m, X, y, 1e-2f, losses);
+    }
+    check_bytes(m, devices);
+    assert_true(mesh_copies_are_equal(m));
+    float *values = keep_memory(vit_join(m->nets[data - 1]));
+    mesh_free(m);
+    return values;
+}
+
+static void check_mesh(void **state, const float *one, int data, int tensor, bool sequence) {
+    bool gpu = device_gpu(device_under_test(state)) >= 0;
+    const float *values = trained_on_mesh(state, data, tensor, sequence), *start = start_of();
+    double apart = relative_difference(values, one, start, vit_numbers(WIDTH));
+    bool exact = GROUPS % (data * tensor) == 0 && !gpu;
+    if (!(apart <= 1e-5) || (exact && !equal_bits(values, one)))
+        fail_msg("%d x %d devices%s are apart from one by %g", data, tensor,
+                 sequence ? ", tokens split," : "", apart);
+}
+
+TEST_ON_BOTH(meshes_compute_what_one_device_computes) {
+    const float *one = trained_on_mesh(state, 1, 1, false);
+    for (int data = 1; data <= MOST_SPLIT; data *= 2)
+        for (int tensor = 1; data * tensor <= MOST_SPLIT; tensor *= 2)
+            for (int sequence = 0; sequence < 2; sequence++)
+                check_mesh(state, one, data, tensor, sequence);
+    check_mesh(state, one, 3, 2, false); // 3, 3 and 2 images
+    check_mesh(state, one, 2, 3, false);
+}
+
+// A single number of a copy is noticed.
+TEST(copies_that_differ_are_noticed) {
+    Device *devices[4];
+    open_devices(devices, 4);
+    for (int i = 1; i < 4; i++) {
+        Mesh *m = mesh_new(OPTIONS(.data = 0), devices, 2, 2, start_of());
+        assert_true(mesh_copies_are_equal(m));
+        const VitShard *shard = &m->nets[i / 2]->shards[i % 2];
+        size_t last = numel(shard->flat) - 1; // of a part that one device of each network has
+        Tensor *number = tensor_slice(shard->flat, i == 1 ? 0 : last, 1, (int[]){1});
+        tensor_fill(number, 5);
+        assert_false(mesh_copies_are_equal(m));
+        tensor_free(number);
+        mesh_free(m);
+    }
+}
+
 TEST_ON_BOTH(cut_and_joined_parameters_are_whole) {
     const float *start = start_of();
     for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
@@ -99,6 +171,13 @@ TEST_ON_BOTH_UNLESS_SIMULATED(late_queues_change_no_bit) {
         queues_are_late(false);
         assert_true(equal_bits(calm, late));
     }
+    for (int sequence = 0; sequence < 2; sequence++) {
+        const float *calm = trained_on_mesh(state, 2, 2, sequence);
+        queues_are_late(true);
+        const float *late = trained_on_mesh(state, 2, 2, sequence);
+        queues_are_late(false);
+        assert_true(equal_bits(calm, late));
+    }
 }
 
 // ---- gradients -----------------------------------------------------------------------------------
@@ -107,7 +186,7 @@ static double loss_at(Vit *v, float *values, const Tensor *X, const Tensor *y) {
     Tensor *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
     tensor_write(v->shards[0].flat, values);
     set_grad_enabled(false);
-    vit_load(v, X, y, images, labels);
+    vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
     vit_forward(v, images, y_hat);
     float *losses = tensor_values(cross_entropy(y_hat[0], labels[0]));
     set_grad_enabled(true);
@@ -121,11 +200,11 @@ static double loss_at(Vit *v, float *values, const Tensor *X, const Tensor *y) {
 TEST(the_loss_falls_as_its_gradient_says) {
     Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
     Device *device = cpu_device(0);
-    Vit *v = vit_new(WIDTH, &device, 1, start_of(), (AdamOptions){0});
+    Vit *v = vit_new(OPTIONS(.data = 0), &device, 1, start_of());
     size_t n = vit_numbers(WIDTH);
     formula_batch(ROWS, &X, &y);
     keep(X), keep(y);
-    vit_load(v, X, y, images, labels);
+    vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
     vit_forward(v, images, y_hat);
     backward(sum(cross_entropy(y_hat[0], labels[0])));
     const float *g = values_of(v->shards[0].flat->grad), *start = start_of();
@@ -171,7 +250,7 @@ static Tensor *const *named(const VitShard *shard) {
 
 static float *formula_start(void) {
     Device *device = cpu_device(0);
-    Vit *v = vit_new(WIDTH, &device, 1, NULL, (AdamOptions){0});
+    Vit *v = vit_new(OPTIONS(.data = 0), &device, 1, NULL);
     Tensor *const *all = named(&v->shards[0]);
     for (int p = 0; p < PARAMETERS; p++) fill(all[p], (uint32_t)p);
     float *values = keep_memory(vit_join(v));
@@ -182,8 +261,7 @@ static float *formula_start(void) {
 static Vit *formula_vit(void **state, int k) {
     Device *devices[MOST_SPLIT];
     devices_under_test(state, k, devices);
-    return vit_new(WIDTH, devices, k, formula_start(),
-                   (AdamOptions){.eps = part("adam")->values[1]});
+    return vit_new(OPTIONS(.adam.eps = part("adam")->values[1]), devices, k, formula_start());
 }
 
 // Of the logits, and of each loss.
@@ -197,7 +275,7 @@ TEST_ON_BOTH(logits_and_losses_are_those_of_pytorch) {
     keep(X), keep(y);
     for (int k = 1; k <= MOST_SPLIT; k += step_from(k)) {
         Vit *v = formula_vit(state, k);
-        vit_load(v, X, y, images, labels);
+        vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
         vit_forward(v, images, ours);
         const float *y_hat = values_of(ours[k - 1]);
         double largest = largest_of(logits->values, logits->count);
@@ -222,7 +300,7 @@ TEST_ON_BOTH(gradients_are_those_of_pytorch) {
     Tensor *const *all = named(&v->shards[0]);
     formula_batch(ROWS, &X, &y);
     keep(X), keep(y);
-    vit_load(v, X, y, images, labels);
+    vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
     vit_forward(v, images, y_hat);
     backward(sum(cross_entropy(y_hat[0], labels[0])));
     for (int p = 0; p < PARAMETERS; p++) {
@@ -270,9 +348,9 @@ TEST_ON_BOTH(devices_send_the_bytes_of_the_formula) {
             size_t sent = 0;
             for (int j = 0; j < k; j++)
                 if (j != i) sent += ledger_bytes(v->devices[i], v->devices[j]);
-            assert_int_equal(sent, vit_bytes(WIDTH, k, i, ROWS));
+            assert_int_equal(sent, vit_bytes(&v->options, k, i, ROWS));
             // 4 exchanges in each block, 2 (k-1)/k of all tokens in each.
-            if (vit_is_exact(k))
+            if (GROUPS % k == 0)
                 assert_int_equal(sent, 4 * BLOCKS * 2 * (k - 1) * ROWS * TOKENS * WIDTH * 4 / k);
         }
         vit_free(v);
@@ -292,13 +370,14 @@ TEST_ON_BOTH_UNLESS_SIMULATED(each_mistake_shows) {
     }
 }
 
+DIES("1 to 8 networks", { mesh_new(OPTIONS(.data = 0), NULL, 9, 1, NULL); })
 DIES("split over 1 to 8 devices", {
     Device *devices[9] = {NULL};
-    vit_new(WIDTH, devices, 9, NULL, (AdamOptions){0});
+    vit_new(OPTIONS(.data = 0), devices, 9, NULL);
 })
 DIES("each group has equally many numbers", {
     Device *device = cpu_device(0);
-    vit_new(WIDTH + 4, &device, 1, NULL, (AdamOptions){0});
+    vit_new((VitOptions){.width = WIDTH + 4}, &device, 1, NULL);
 })
 
 static int open_reference(void **state) {
