@@ -14,8 +14,12 @@ static void enter_backward(Node *const nodes[], int k) {
 }
 
 void enter(Vit *v, Tensor *X[]) {
-    if (v->options.sequence) enter_from_tokens(v, X);
-    for (int i = 0; i < v->k && !v->options.sequence; i++)
+    if (v->k == 1) return;
+    if (v->options.sequence) { // see below
+        enter_from_tokens(v, X);
+        return;
+    }
+    for (int i = 0; i < v->k; i++)
         tape_push((Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}});
 }
 

@@ -174,6 +174,7 @@ Vit *vit_new(VitOptions options, Device *const devices[], int k, const float *st
     Vit *v = xcalloc(1, sizeof *v);
     list_kinds(options.width, list);
     *v = (Vit){.options = options, .k = k, .mlp = vit_mlp};
+    v->options.sequence = options.sequence && k > 1;
     memcpy(v->devices, devices, sizeof *devices * (size_t)k);
     share_cores(devices, k);
     for (int i = 0; i < k; i++) {
