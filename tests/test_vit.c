@@ -207,7 +207,7 @@ TEST(the_loss_falls_as_its_gradient_says) {
     vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
     vit_forward(v, images, y_hat);
     backward(sum(cross_entropy(y_hat[0], labels[0])));
-    const float *g = values_of(v->shards[0].flat->grad), *start = start_of();
+    const float *g = values_of(v->shards[0].flat->grad), *start = values_of(v->shards[0].flat);
     float *at = keep_memory(xmalloc(n * sizeof *at));
     double length = 0, slope = 0;
     for (size_t j = 0; j < n; j++) length += (double)g[j] * (double)g[j];

@@ -501,8 +501,8 @@ static void compare_devices(const Notebook *nb, int n) {
     VitRun runs[MOST_COMPARED] = {0};
     int equal = 0;
     for (int r = 0; r < n; r++) plans[r] = plan_of(nb, 1, counts[r], false);
-    bool usual = plans->steps == COMPARED_STEPS && nb->width == 64 &&
-                 nb->flags.batch_size == 256 && nb->has_values && n == MOST_COMPARED;
+    bool usual = plans->steps == COMPARED_STEPS && nb->width == 64 && nb->flags.batch_size == 256 &&
+                 nb->has_values && n == MOST_COMPARED;
     Prediction expected = usual ? ask_how_many() : (Prediction){0};
     run_plans(nb, plans, n, runs);
     if (!interrupted()) {
@@ -517,8 +517,7 @@ static void compare_devices(const Notebook *nb, int n) {
 
 // The mesh of the flags, and one device.
 static void compare_with_one(const Notebook *nb) {
-    VitPlan plans[] = {plan_of(nb, 1, 1, false),
-                       plan_of(nb, nb->data, nb->tensor, nb->sequence)};
+    VitPlan plans[] = {plan_of(nb, 1, 1, false), plan_of(nb, nb->data, nb->tensor, nb->sequence)};
     VitRun runs[2] = {0};
     run_plans(nb, plans, 2, runs);
     if (!interrupted()) {
@@ -545,11 +544,30 @@ static void train_within_limit(const Notebook *nb) {
     free_runs(runs, 3);
 }
 
+// Half of the steps on four devices, and then all others on one to eight.
+static void resume_on_others(const Notebook *nb) {
+    enum { TIMES = 5 };
+    VitPlan plans[TIMES];
+    VitRun runs[TIMES] = {0};
+    const char *file = book_output("_half.safetensors");
+    if (!safetensors_built_in()) return;
+    for (int r = 0; r < TIMES; r++) {
+        plans[r] = plan_of(nb, 1, r < 2 ? 4 : 1 << (r - 2), false);
+        plans[r].resume = r < 2 ? NULL : file;
+    }
+    plans[1].checkpoint = file;
+    plans[1].steps /= 2;
+    run_plans(nb, plans, TIMES, runs);
+    remove(file);
+    if (!interrupted()) print_resharded(runs, TIMES);
+    free_runs(runs, TIMES);
+}
+
 static void compare_meshes(const Notebook *nb) {
-    enum { MESHES = 9 };
-    VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false)};
+    enum { MESHES = 8 };
+    VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false), plan_of(nb, 8, 1, false)};
     VitRun runs[MESHES] = {0};
-    for (int r = 0; r < 8; r++) plans[r + 1] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
+    for (int r = 2; r < MESHES; r++) plans[r] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
     run_plans(nb, plans, MESHES, runs);
     if (!interrupted()) print_meshes(runs, MESHES);
     free_runs(runs, MESHES);
@@ -578,6 +596,12 @@ static Prediction ask_when(void) {
                          "images?");
 }
 
+static Prediction ask_which_mesh(void) {
+    return predict_first("Eight GPUs of a DGX A100 train the network of width 1024 with 64 images "
+                         "in a minibatch. Over how many devices is each network split in the "
+                         "fastest mesh: 1, 2, 4 or 8?");
+}
+
 static void tell_the_story(Notebook *nb) {
     const char *png = book_timeline("_block.png");
     int n = 0; // the machine of the modelled clock may have fewer devices
@@ -592,6 +616,11 @@ static void tell_the_story(Notebook *nb) {
         predict_compare(when, print_when_it_pays(), "images");
     }
     if (!interrupted() && has_eight) compare_meshes(nb);
+    if (!interrupted() && modelled_machine()) {
+        Prediction best = ask_which_mesh();
+        predict_compare(best, print_best_mesh(), "devices");
+    }
+    if (!interrupted() && has_four && nb->has_values) resume_on_others(nb);
     if (!interrupted() && has_four && nb->has_values) make_mistakes(nb);
 }
 
@@ -644,16 +673,15 @@ int main(int argc, char *argv[]) {
     if (costs && nb.flags.memory) die_usage("leave one of them out", "--costs with --memory");
     if (costs) {
         book_outputs("_costs.csv");
-        tell_costs(&(VitPlan){.data = 1,
-                              .tensor = nb.tensor,
-                              .width = nb.width,
-                              .batch_size = nb.flags.batch_size});
+        tell_costs(&(VitPlan){
+            .data = 1, .tensor = nb.tensor, .width = nb.width, .batch_size = nb.flags.batch_size});
         return book_end();
     }
     // Else only a training, and a comparison.
     bool story = nb.flags.devices == 0 && !nb.mesh && !nb.sequence;
     modelled_clock_use_ranks(true); // each device has its own host thread
-    book_outputs("%s%s", nb.has_values ? ".csv .png" : "", story ? " _block.png _block.svg" : "");
+    book_outputs("%s%s", nb.has_values ? ".csv .png" : "",
+                 story ? " _block.png _block.svg _half.safetensors" : "");
     nb.curves = curves_new(&nb.flags, nb.has_values ? book_output(".csv") : NULL,
                            nb.has_values ? book_output(".png") : NULL);
     nb.train_data = fashion_mnist_open(nb.flags.data, true, nb.flags.train_size);

@@ -28,8 +28,8 @@ static void scatter_gradients(Node *const nodes[], int k) {
     reduce_scatter_in_halves(of_own, of_all, k);
 }
 
-// The first product of the pair needs all tokens for the gradient of its weight. They were not kept,
-// so they are gathered once more.
+// The first product of the pair needs all tokens for the gradient of its weight. They were not
+// kept, so they are gathered once more.
 static void gather_gradients(Node *const nodes[], int k) {
     Tensor *of_all[MOST_SPLIT], *of_own[MOST_SPLIT], *own[MOST_SPLIT], *all[MOST_SPLIT];
     for (int i = 0; i < k; i++) {
@@ -52,9 +52,8 @@ void enter_from_tokens(Vit *v, Tensor *X[]) {
     gather(v->all_tokens, X, v->k);
     for (int i = 0; i < v->k; i++) {
         X[i] = v->all_tokens[i];
-        tape_push((Node){.backward_together = scatter_gradients,
-                         .out = X[i],
-                         .in = {v->own_tokens[i]}});
+        tape_push(
+            (Node){.backward_together = scatter_gradients, .out = X[i], .in = {v->own_tokens[i]}});
     }
 }
 

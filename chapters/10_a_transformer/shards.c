@@ -167,10 +167,15 @@ static void make_shard(Vit *v, const Kind list[], int i) {
     }
 }
 
+static void list_flats(const Vit *v, Tensor *flats[]) {
+    for (int i = 0; i < v->k; i++) flats[i] = v->shards[i].flat;
+}
+
 Vit *vit_new(VitOptions options, Device *const devices[], int k, const float *start) {
     CHECK(k >= 1 && k <= MOST_SPLIT, "a layer is split over 1 to 8 devices");
     CHECK(options.width % GROUPS == 0, "each group has equally many numbers");
     Kind list[NUM_KINDS];
+    Tensor *flats[MOST_SPLIT];
     Vit *v = xcalloc(1, sizeof *v);
     list_kinds(options.width, list);
     *v = (Vit){.options = options, .k = k, .mlp = vit_mlp};
@@ -180,12 +185,9 @@ Vit *vit_new(VitOptions options, Device *const devices[], int k, const float *st
     for (int i = 0; i < k; i++) {
         make_shard(v, list, i);
         v->shards[i].adam = adam_new(&v->shards[i].flat, 1, options.adam);
-        if (!start) continue;
-        float *own = xmalloc(tensor_bytes(v->shards[i].flat));
-        copy_parts(list, k, i, (float *)start, own, false);
-        tensor_write(v->shards[i].flat, own);
-        free(own);
     }
+    list_flats(v, flats);
+    if (start) vit_cut(v, start, flats);
     return v;
 }
 
@@ -225,15 +227,32 @@ float *vit_start(int width, uint64_t seed) {
     return values;
 }
 
-float *vit_join(const Vit *v) {
+void vit_cut(const Vit *v, const float *whole, Tensor *const parts[]) {
     Kind list[NUM_KINDS];
-    float *whole = xmalloc(vit_numbers(v->options.width) * sizeof *whole);
     list_kinds(v->options.width, list);
-    for (int i = v->k - 1; i >= 0; i--) {
-        float *own = tensor_values(v->shards[i].flat);
+    for (int i = 0; i < v->k; i++) {
+        float *own = xmalloc(tensor_bytes(parts[i]));
+        copy_parts(list, v->k, i, (float *)whole, own, false);
+        tensor_write(parts[i], own);
+        free(own);
+    }
+}
+
+void vit_put_together(const Vit *v, Tensor *const parts[], float *whole) {
+    Kind list[NUM_KINDS];
+    list_kinds(v->options.width, list);
+    for (int i = v->k - 1; i >= 0; i--) { // what all have, from device 0 last
+        float *own = tensor_values(parts[i]);
         copy_parts(list, v->k, i, whole, own, true);
         free(own);
     }
+}
+
+float *vit_join(const Vit *v) {
+    Tensor *flats[MOST_SPLIT];
+    float *whole = xmalloc(vit_numbers(v->options.width) * sizeof *whole);
+    list_flats(v, flats);
+    vit_put_together(v, flats, whole);
     return whole;
 }
 

@@ -108,6 +108,10 @@ float *vit_start(int width, uint64_t seed);
 // The parameters of all devices, put together. What all devices have comes from device 0. free()
 // them. Waits.
 float *vit_join(const Vit *v);
+// The same for any tensors, parts[i] on device i, which have a number for each of its parameters,
+// in the order of `flat`; and back. `whole` has vit_numbers(). Both wait.
+void vit_put_together(const Vit *v, Tensor *const parts[], float *whole);
+void vit_cut(const Vit *v, const float *whole, Tensor *const parts[]);
 // Whether all devices have the same bits in the parameters that they all have. Waits.
 bool vit_copies_are_equal(const Vit *v);
 
@@ -116,8 +120,15 @@ Range vit_groups(int k, int i);
 // `groups` of linear_by_columns() on a device of k: 8 / k, or 0 if the devices have unequal parts.
 int vit_num_groups(int k);
 
-// The formulas, in bytes, of a step: what device i sends to the devices of its network, which has so
-// many images; and what it would send with data parallelism, where it sums the gradients of all
+// The formulas, in bytes, of a step: what device i sends to the devices of its network, which has
+// so many images; and what it would send with data parallelism, where it sums the gradients of all
 // parameters.
 size_t vit_bytes(const VitOptions *options, int k, int i, int images);
 size_t vit_bytes_of_ddp(int width, int k, int i);
+
+// ---- checkpoint.c: to go on later, on any number of devices ---------------------------------------
+
+// Writes parameters, moments and the number of steps, put together, as safetensors_save() does, or
+// reads them (die()s if the file does not fit). Both wait.
+void vit_save(const Vit *v, const char *path);
+void vit_resume(Vit *v, const char *path);

@@ -15,7 +15,8 @@ typedef struct VitPlan {
     float lr;
     bool shuffle, sequence;
     uint64_t seed;
-    const Mistake *mistake; // or NULL
+    const Mistake *mistake;          // or NULL
+    const char *resume, *checkpoint; // files to begin and end with, or NULL
 } VitPlan;
 
 // What a few steps of training did.
@@ -52,11 +53,17 @@ double print_sent(const VitRun *run);
 void print_split_memory(const VitRun runs[], int n, double limit);
 // Meshes beside one device (runs[0]): whether they have its bits, and what a device sends.
 void print_meshes(const VitRun runs[], int n);
+// A run that was not stopped (runs[0]), one that wrote its checkpoint (runs[1]), and those that
+// went on from there.
+void print_resharded(const VitRun runs[], int n);
 // Each mistake, beside the right run (runs[0]).
 void print_mistakes(const VitRun runs[], const VitRun first[]);
 // A step of a large network on four devices of three machines, split in both ways. Returns the
 // largest number of images for which, on the first, splitting the layers is faster.
 double print_when_it_pays(void);
+// Steps of the same network on eight devices as a mesh. Returns over how many devices a network is
+// split in the fastest mesh on the first machine, with the fewest images.
+double print_best_mesh(void);
 // For the figure to move: one step on the machine of the modelled clock, split in both ways, as a
 // table and as book_output("_costs.csv").
 void tell_costs(const VitPlan *plan);

@@ -21,7 +21,10 @@ static Mesh *begin(const VitPlan *plan, Device *const devices[], bool values) {
     VitOptions options = {.width = plan->width, .sequence = plan->sequence};
     Mesh *m = mesh_new(options, devices, plan->data, plan->tensor, start);
     free(start);
-    for (int d = 0; d < plan->data && values; d++) make_mistake(m->nets[d], plan->mistake);
+    for (int d = 0; d < plan->data && values; d++) {
+        make_mistake(m->nets[d], plan->mistake);
+        if (plan->resume) vit_resume(m->nets[d], plan->resume);
+    }
     return m;
 }
 
@@ -50,12 +53,16 @@ VitRun run_steps(const VitPlan *plan, const Dataset *data) {
     Mesh *m = begin(plan, devices, values);
     DataIter *batches = data_iter_new(data, plan->batch_size, plan->shuffle, plan->seed);
     data_iter_start(batches, 0);
+    long done = plan->resume ? *adam_state(m->nets[0]->shards[0].adam, 0).step : 0;
     for (int s = 0; s < plan->steps && !interrupted(); s++) {
-        CHECK(data_iter_next(batches, &X, &y), "these steps are within an epoch");
+        bool more = data_iter_next(batches, &X, &y);
+        CHECK(more, "these steps are within an epoch");
+        if (s < done) continue;
         ledger_reset();
         mesh_train_batch(m, X, y, plan->lr, losses);
         run.losses[s] = mean_loss(plan, losses, X->shape[0]);
     }
+    if (plan->checkpoint) vit_save(m->nets[0], plan->checkpoint);
     size_t formula = mesh_bytes(m, 0, plan->batch_size);
     if (values) run.values = vit_join(m->nets[0]);
     run.equal_copies = values && mesh_copies_are_equal(m);
@@ -78,11 +85,8 @@ static void images_of(const VitPlan *plan, Tensor *X, Tensor *y) {
 
 VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced) {
     VitRun run = {.plan = *plan, .num_values = vit_numbers(plan->width)};
-    ModelledRun clock = {.machine = machine,
-                         .k = devices_of(plan),
-                         .warm_up = 1,
-                         .ranks = true,
-                         .traced = traced};
+    ModelledRun clock = {
+        .machine = machine, .k = devices_of(plan), .warm_up = 1, .ranks = true, .traced = traced};
     Tensor X, y, *losses[MAX_DEVICES];
     int none;
     images_of(plan, &X, &y);

@@ -39,8 +39,9 @@ void print_bits(const VitRun runs[], int n) {
 double print_sent(const VitRun *run) {
     int k = run->plan.tensor, width = run->plan.width;
     size_t layers = vit_bytes(&(VitOptions){.width = width}, k, 0, run->plan.batch_size);
-    VitRun ddp = model_step(&(VitPlan){.data = k, .tensor = 1, .width = width,
-                                       .batch_size = run->plan.batch_size}, NULL, false);
+    VitRun ddp = model_step(
+        &(VitPlan){.data = k, .tensor = 1, .width = width, .batch_size = run->plan.batch_size},
+        NULL, false);
     printf("\n");
     Table t = TABLE(NULL, WORDS("a device sends in a step, MB", 28), FIXED("counted", 2),
                     FIXED("formula", 2));
@@ -55,8 +56,8 @@ void print_split_memory(const VitRun runs[], int n, double limit) {
     char title[48];
     snprintf(title, sizeof title, "loss of step %d", runs->plan.steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("each device, MB", 24), WORDS("limit", 6), FIXED("kept", 1),
-                    FIXED("activations", 1), FIXED("peak", 1), DIGITS(title, 9), WHOLE("differ"));
+    Table t = TABLE(NULL, WORDS("each device, MB", 27), WORDS("limit", 6), FIXED("kept", 1),
+                    FIXED("activations", 1), FIXED("peak", 1), DIGITS(title, 6), WHOLE("differ"));
     for (const VitRun *run = runs; run < runs + n; run++) {
         add_device_count(&t, &run->plan);
         table_text(&t, run == runs || isinf(limit) ? "none" : "%.0f", limit / 1e6);
@@ -82,13 +83,30 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
 
 void print_meshes(const VitRun runs[], int n) {
     printf("\n");
-    Table t = TABLE(NULL, WORDS("mesh", 30), WHOLE("parameters that differ"),
-                    FIXED("sent within a network", 2, .unit = "MB"),
-                    FIXED("to others", 2, .unit = "MB"));
+    Table t =
+        TABLE(NULL, WORDS("mesh", 30), WHOLE("parameters that differ"),
+              FIXED("sent within a network", 2, .unit = "MB"), FIXED("to others", 2, .unit = "MB"));
     for (const VitRun *run = runs; run < runs + n; run++) {
         add_device_count(&t, &run->plan);
         table_numbers(&t, num_different_numbers(run, runs),
                       (double)(run->sent - run->sent_to_others), (double)run->sent_to_others);
+    }
+}
+
+void print_resharded(const VitRun runs[], int n) {
+    int last = runs->plan.steps - 1;
+    char title[48];
+    snprintf(title, sizeof title, "loss of step %d", last + 1);
+    printf("\n");
+    Table t = TABLE(NULL, WORDS("four devices, stopped", 25), DIGITS(title, 6),
+                    WHOLE("parameters that differ"));
+    for (int r = 0; r < n; r++) {
+        if (r == 1) continue;
+        if (r == 0)
+            table_text(&t, "never");
+        else
+            table_text(&t, "at step %d, then %d", runs[1].plan.steps, runs[r].plan.tensor);
+        table_numbers(&t, runs[r].losses[last], num_different_numbers(&runs[r], runs));
     }
 }
 
@@ -126,6 +144,35 @@ double print_when_it_pays(void) {
             if (m == 0 && s.layers.seconds < s.images.seconds) most = images[i];
         }
     return most;
+}
+
+double print_best_mesh(void) {
+    static const char *const names[] = {"dgx-a100", "rtx4090-pcie", "p100-25gbe"};
+    static const int images[] = {64, 512};
+    double best = NAN;
+    printf("\n");
+    Table t =
+        TABLE(NULL, WORDS("eight devices of", 16), WHOLE("images"), FIXED("t by the formula", 1),
+              FIXED("8 x 1", 1, .unit = "ms"), FIXED("4 x 2", 1, .unit = "ms"),
+              FIXED("2 x 4", 1, .unit = "ms"), FIXED("1 x 8", 1, .unit = "ms"));
+    for (size_t m = 0; m < sizeof names / sizeof *names; m++)
+        for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+            double seconds[4];
+            for (int s = 0; s < 4; s++) {
+                VitPlan plan = {
+                    .data = 8 >> s, .tensor = 1 << s, .width = WIDE, .batch_size = images[i]};
+                VitRun run = model_step(&plan, machine_find(names[m]), false);
+                seconds[s] = run.seconds;
+                vit_run_free(&run);
+            }
+            table_text(&t, "%s", names[m]);
+            table_numbers(&t, images[i], sqrt(3.0 * WIDE * 8 / (images[i] * TOKENS)), seconds[0],
+                          seconds[1], seconds[2], seconds[3]);
+            if (m == 0 && i == 0) best = 0;
+            for (int s = 0; s < 4 && m == 0 && i == 0; s++)
+                if (best == 0 || seconds[s] < seconds[(int)log2(best)]) best = 1 << s;
+        }
+    return best;
 }
 
 void tell_costs(const VitPlan *plan) {
