@@ -165,8 +165,8 @@ struct add_bias_forward_args {
     int rows, cols, parts;
 };
 
-// db (parts,cols) = beta db + the sum of the rows of dY (rows,cols) that got each row of b. `groups`
-// divides rows / parts; see gemm_args.
+// db (parts,cols) = beta db + the sum of the rows of dY (rows,cols) that got each row of b.
+// `groups` divides rows / parts; see gemm_args.
 struct add_bias_backward_args {
     const float *dY;
     float *db, beta;

@@ -49,9 +49,9 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // vit.c:vit_mlp
 //
-// Device i has `X[i]` and its part of each weight. (`linear_in_groups()` is `linear()` with a fixed
-// order of additions. Ignore its last two arguments for now.) The bias of the second layer is added
-// after `leave()`, because the sum would otherwise contain it k times.
+// Device i has `X[i]` and its part of each weight. (`linear_by_columns()` and `linear_by_rows()`
+// are `linear()` with a fixed order of additions. Ignore their last argument for now.) The bias of
+// the second layer is added after `leave()`, because the sum would otherwise contain it k times.
 //
 // exchange.c:leave
 //
@@ -227,8 +227,8 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // With two devices, each computes half of this tree, and the exchange performs the last addition.
 // With four, each computes a quarter, and the exchange performs the last two levels. In
-// `linear_in_groups(X, W, groups, 0)`, the kernel adds the sums of the forward pass in groups, and
-// in `linear_in_groups(X, W, 0, groups)`, those of the backward pass. The exchange is chapter 2's
+// `linear_by_rows(X, W, groups)`, the kernel adds the sums of the forward pass in groups, and in
+// `linear_by_columns(X, W, groups)`, those of the backward pass. The exchange is chapter 2's
 // sharded allreduce, except that the device that adds up a part adds it halves to halves
 // (`sum_in_halves()`).
 //
@@ -289,11 +289,60 @@ static double evaluate(Vit *v, DataIter *iter);
 // behind/tables.c:print_split_memory
 //
 // *Kept* are parameters, gradients and moments, and each of the four devices has little more than a
-// quarter of them. Of the activations, only those between `enter()` and `leave()` are divided.
-// Every device has all tokens, and what layer norms need. (*Sequence parallelism* divides these,
-// too.) Memory is taken in pieces of at least 16 MiB, so you would see less of this with smaller
-// networks. So four devices have trained a network that does not fit on one, and again, no bit
-// differs.
+// quarter of them. So four devices have trained a network that does not fit on one, and again, no
+// bit differs.
+//
+// But of the activations, only those between `enter()` and `leave()` are divided. A device keeps
+// about $8 D + (19 D + a T) / k$ numbers for each token in each block, where $a = 8$ is the number
+// of heads. The $8 D$ are the results of layer norms, sums, biases and additions, which every
+// device has for all tokens. However many devices there are, this part stays. The column *formula*
+// has these numbers in MB. (The rest are the layers outside of the blocks, and the gradients of
+// activations.) The last row of the table is for the next section.
+//
+// ## Splitting the tokens, too
+//
+// Outside the pairs, no operation looks at more than one token. So each device can do this work for
+// only a part of the tokens, and keep only that. This is *sequence parallelism* [@korthikanti2022],
+// since the tokens of a text are a sequence:
+//
+// ```
+//              device 0               device 1
+//
+// layer norm   tokens 0 to 7          tokens 8 to 15
+// enter()      an all-gather: each device also gets the tokens of the other one
+// X            all tokens             all tokens
+// up, GELU     columns 0 to 127       columns 128 to 255
+// times down   a part of each sum     the other part
+// leave()      a reduce-scatter: each device gets the sums of its own tokens
+// bias, add    tokens 0 to 7          tokens 8 to 15
+// ```
+//
+// In front of a pair, all devices need all tokens, so `enter()` becomes an all-gather. After it,
+// each device needs the sums of its own tokens only, so `leave()` becomes a reduce-scatter. In the
+// backward pass, they change roles: the gradient of an all-gather is a reduce-scatter, and the
+// other way round. Chapter 2's sharded allreduce is a reduce-scatter and an all-gather. So the same
+// two halves are now at two places, and the bytes stay the same.
+//
+// sequence.c:leave_to_tokens
+//
+// With `arena_give_back()`, a device returns the memory of everything that has full size. But in
+// the backward pass, the first product of a pair needs all tokens again, for the gradient of its
+// weight. So they are gathered once more, which makes five exchanges of four:
+//
+// sequence.c:gather_gradients
+//
+// Megatron-LM does the same, and hides this exchange behind a product.
+//
+// There is one more change. A layer norm's weight is on every device, and now each device has seen
+// only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
+// `vit_gradients()` sums the gradients of all parameters that are not cut. This is easy to forget.
+// [In Megatron-LM](https://github.com/NVIDIA/Megatron-LM/issues/1446), somebody found that the last
+// layer norm had different gradients on different devices.
+//
+// In the table above, four devices that split the tokens, too, need a quarter of the activations of
+// one device. In the formula, everything is divided: $(27 D + a T) / k$. (Our rows are sorted by
+// image, and each device takes those of its own images. In Megatron-LM, the tokens of each sequence
+// are divided, which works with a single sequence, too.)
 //
 // ## When does it pay?
 //
@@ -326,8 +375,68 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // - If the network fits, split the images.
 // - If it does not fit, split the layers over devices with fast links, usually within a host, and
-//   the images across hosts.
+//   the images across hosts (the next section).
 // - Without fast links, use ZeRO-3 (chapter 9) instead.
+//
+// ## A mesh of devices
+//
+// With eight devices, you need not choose between splitting the images and splitting the layers.
+// Two networks can be split over four devices each, and each network gets half of the images. The
+// devices form a *mesh* of 2 x 4, in PyTorch `init_device_mesh("cuda", (2, 4))`. The devices of a
+// network are neighbours, so that they are in the same host.
+//
+// A step begins with a forward and a backward pass in each network. Then devices that have the same
+// part of the parameters sum their gradients, as in data parallelism:
+//
+// mesh.c:mesh_train_batch
+//
+// mesh.c:sum_over_networks
+//
+// So 8 x 1 devices are data parallelism, and 1 x 8 devices split one network. We train in all ways:
+//
+// behind/tables.c:print_meshes
+//
+// With more devices for each network, a device sends more within it, but has fewer parameters, and
+// sends less to others. All meshes compute the same bits, with one tree more. The gradient of a
+// weight is a sum over all tokens of the minibatch. It is added in 32 groups of tokens, halves to
+// halves. A network that has a quarter of the images has 8 of these groups. (The same holds for
+// devices that split the tokens.)
+//
+// You can also start a process for each device, even on several hosts, as in chapter 8. `mpirun -n
+// 4 build/10_a_transformer --mesh 2x2` makes the same steps with four ranks and compares the bits.
+//
+// ### Which mesh is the fastest?
+//
+// With k devices, of which t split each network, a device sends about $8 L \cdot b T D \cdot t / k$
+// numbers within its network, and $24 L D^2 / t$ numbers to others. The sum is smallest if
+//
+// $$t = \sqrt{\frac{3 D k}{b T}}$$
+//
+// Below 1, this means: do not split the layers. For width 1024, 64 images and eight devices, it
+// gives $\sqrt{3 \cdot 1024 \cdot 8 / 1024} = 4.9$. But it counts bytes, not time:
+//
+// main.c:ask_which_mesh
+//
+// behind/tables.c:print_best_mesh
+//
+// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t. The last
+// machine has four GPUs in each host. There, 8 x 1 must send all gradients over the network, and 1
+// x 8 all sums. With 2 x 4, each network is inside a host, and only a quarter of the gradients
+// crosses from each device. It is the fastest, even with 512 images, where the formula says 1.7.
+// This is the mesh that people use: split layers inside a host, and split images across hosts.
+//
+// ### Another number of devices
+//
+// A training that was stopped may have to go on with fewer devices. If a checkpoint has only the
+// parts of four devices, they must be put together and cut again. `vit_save()` puts together the
+// parameters and both moments of Adam, and `vit_resume()` cuts them for the devices that there are:
+//
+// checkpoint.c:vit_resume
+//
+// behind/tables.c:print_resharded
+//
+// PyTorch's `torch.distributed.checkpoint` reaches the same with files that have the parts and
+// their places, so that no process ever needs the whole network.
 //
 // ## Four mistakes
 //
@@ -377,6 +486,10 @@ static double evaluate(Vit *v, DataIter *iter);
 //   bytes, and they are hard to hide behind computation.
 // - Splitting the layers divides parameters, gradients, moments, and the activations inside the
 //   pairs. It pays off if the links are fast, the network is wide, and a step has few tokens.
+// - Sequence parallelism also divides the activations outside the pairs. An allreduce becomes a
+//   reduce-scatter and an all-gather, and gradients of parameters that are not cut must be summed.
+// - In a mesh, layers are split over neighbours and images over networks. About $\sqrt{3 D k / (b
+//   T)}$ devices for each network send the fewest bytes. Between hosts, split the images.
 //
 // ## Questions
 //
@@ -393,6 +506,12 @@ static double evaluate(Vit *v, DataIter *iter);
 //    match them? What would this mean for two, four and eight devices?
 // 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
+// 8. Delete the line of `vit_gradients()` that sums gradients, and run `make run-10 ARGS='--mesh
+// 1x4
+//    --sequence --steps 20'`. Which parameters are wrong? What would you see with `--mesh 1x4`
+//    alone?
+// 9. Sixteen devices in two hosts train a network of width 4096 with 32 sequences of 2048 tokens in
+//    a step. Which t does the formula give, and which mesh would you try first?
 
 // ## The program
 

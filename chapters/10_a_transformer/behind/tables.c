@@ -52,16 +52,26 @@ double print_sent(const VitRun *run) {
     return (double)run->sent / (double)ddp.sent;
 }
 
+// Of the blocks' activations, what backward() needs: for each token, 8 D numbers outside the pairs
+// and 19 D + a T inside.
+static double formula_of_activations(const VitPlan *p) {
+    double outside = 8.0 * p->width, inside = 19.0 * p->width + HEADS * TOKENS;
+    if (p->sequence) outside /= p->tensor;
+    return 4.0 * BLOCKS * p->batch_size / p->data * TOKENS * (outside + inside / p->tensor);
+}
+
 void print_split_memory(const VitRun runs[], int n, double limit) {
     char title[48];
     snprintf(title, sizeof title, "loss of step %d", runs->plan.steps);
     printf("\n");
     Table t = TABLE(NULL, WORDS("each device, MB", 27), WORDS("limit", 6), FIXED("kept", 1),
-                    FIXED("activations", 1), FIXED("peak", 1), DIGITS(title, 6), WHOLE("differ"));
+                    FIXED("activations", 1), FIXED("formula", 1), FIXED("peak", 1),
+                    DIGITS(title, 6), WHOLE("differ"));
     for (const VitRun *run = runs; run < runs + n; run++) {
         add_device_count(&t, &run->plan);
         table_text(&t, run == runs || isinf(limit) ? "none" : "%.0f", limit / 1e6);
-        table_numbers(&t, mb(run->peak - run->activations), mb(run->activations), mb(run->peak),
+        table_numbers(&t, mb(run->peak - run->activations), mb(run->activations),
+                      formula_of_activations(&run->plan) / 1e6, mb(run->peak),
                       run->losses[run->plan.steps - 1], num_different_numbers(run, runs));
     }
 }
