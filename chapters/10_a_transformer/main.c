@@ -308,13 +308,13 @@ static double evaluate(Vit *v, DataIter *iter);
 // ```
 //              device 0               device 1
 //
-// layer norm   tokens 0 to 7          tokens 8 to 15
+// layer norm   half of the tokens     the other half
 // enter()      an all-gather: each device also gets the tokens of the other one
 // X            all tokens             all tokens
 // up, GELU     columns 0 to 127       columns 128 to 255
 // times down   a part of each sum     the other part
 // leave()      a reduce-scatter: each device gets the sums of its own tokens
-// bias, add    tokens 0 to 7          tokens 8 to 15
+// bias, add    half of the tokens     the other half
 // ```
 //
 // In front of a pair, all devices need all tokens, so `enter()` becomes an all-gather. After it,
@@ -613,9 +613,7 @@ static void free_runs(VitRun runs[], int n) {
     for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
 }
 
-// The first n of 1, 2, 3, 4 and 8 devices.
-static void compare_devices(const Notebook *nb, int n) {
-    static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
+static void compare_devices(const Notebook *nb, const int counts[], int n) {
     VitPlan plans[MOST_COMPARED];
     VitRun runs[MOST_COMPARED] = {0};
     int equal = 0;
@@ -630,12 +628,12 @@ static void compare_devices(const Notebook *nb, int n) {
         predict_compare(expected, equal, "cases");
         Prediction times = usual ? ask_about_bytes() : (Prediction){0};
         predict_compare(times, print_sent(&runs[n > 3 ? 3 : n - 1]), "times");
+        if (n == 2) print_split_memory(runs, 2, INFINITY);
     }
     free_runs(runs, n);
 }
 
-// The mesh of the flags, and one device.
-static void compare_with_one(const Notebook *nb) {
+static void compare_mesh(const Notebook *nb) {
     VitPlan plans[] = {plan_of(nb, 1, 1, false), plan_of(nb, nb->data, nb->tensor, nb->sequence)};
     VitRun runs[2] = {0};
     run_plans(nb, plans, 2, runs);
@@ -722,12 +720,13 @@ static Prediction ask_which_mesh(void) {
 }
 
 static void tell_the_story(Notebook *nb) {
+    static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
     const char *png = book_timeline("_block.png");
     int n = 0; // the machine of the modelled clock may have fewer devices
-    for (; n < MOST_COMPARED && book_can_use_devices(n < 4 ? n + 1 : 8); n++) continue;
+    while (n < MOST_COMPARED && book_can_use_devices(counts[n])) n++;
     bool has_four = n > 3, has_eight = n > 4;
     train(nb);
-    if (!interrupted()) compare_devices(nb, n);
+    if (!interrupted()) compare_devices(nb, counts, n);
     if (!interrupted()) draw_block(png);
     if (!interrupted() && has_four) train_within_limit(nb);
     if (!interrupted() && modelled_machine()) {
@@ -813,8 +812,10 @@ int main(int argc, char *argv[]) {
         train(&nb);
     if (nb.flags.memory)
         say("(One device is not compared, because --memory limits it, too.)");
-    else if (!story && nb.data * nb.tensor > 1 && !interrupted())
-        compare_with_one(&nb);
+    else if ((nb.mesh || nb.sequence) && !interrupted())
+        compare_mesh(&nb);
+    else if (!story && nb.tensor > 1 && !interrupted())
+        compare_devices(&nb, (const int[]){1, nb.tensor}, 2);
     curves_free(nb.curves);
     data_iter_free(nb.test_iter);
     dataset_free(nb.train_data);

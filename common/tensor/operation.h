@@ -23,9 +23,9 @@ typedef struct ProductOptions {
 } ProductOptions;
 Tensor *matrix_product(const char *name, Tensor *A, Tensor *B, ProductOptions options);
 
-// `groups` for the kernel that sums the gradient of a parameter over so many rows: p->grad_groups, a
-// power of two, or its largest half, quarter, .. that divides the rows. Devices that share the rows
-// of a minibatch, and share the groups in the same way, then add up parts of the same tree.
+// `groups` for the kernel that sums the gradient of a parameter over so many rows: p->grad_groups,
+// a power of two, or its largest half, quarter, .. that divides the rows. Devices that share the
+// rows of a minibatch, and share the groups in the same way, then add up parts of the same tree.
 int row_groups(const Tensor *p, int rows);
 
 // X + b, where row i of X (n,m) gets b (m), or row i % rows of b (rows,m). Shapes are checked

@@ -31,8 +31,8 @@ Tensor *mean_of_tokens(Tensor *X, int tokens);
 
 // linear(X, W, NULL) with a fixed order of additions on CPUs, for a W of which each device has a
 // part. X (n,in), W (out,in) -> (n,out). If W is cut by columns (of X W^T), each device has only a
-// part of each sum over `out`, which make X's gradient. If W is cut by rows, this is so for the sums
-// over `in`, which make the result. These sums are added in groups: each group by itself, then
+// part of each sum over `out`, which make X's gradient. If W is cut by rows, this is so for the
+// sums over `in`, which make the result. These sums are added in groups: each group by itself, then
 // halves to halves. 0: in any order. See gemm_args in kernels/kernels.h.
 Tensor *linear_by_columns(Tensor *X, Tensor *W, int groups);
 // Backward() does not need the result, so it is in lent memory: who has put the sums together may

@@ -64,7 +64,7 @@ void print_split_memory(const VitRun runs[], int n, double limit) {
     char title[48];
     snprintf(title, sizeof title, "loss of step %d", runs->plan.steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("each device, MB", 27), WORDS("limit", 6), FIXED("kept", 1),
+    Table t = TABLE(NULL, WORDS("each device, MB", 23), WORDS("limit", 5), FIXED("kept", 1),
                     FIXED("activations", 1), FIXED("formula", 1), FIXED("peak", 1),
                     DIGITS(title, 6), WHOLE("differ"));
     for (const VitRun *run = runs; run < runs + n; run++) {
