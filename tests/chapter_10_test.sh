@@ -24,9 +24,9 @@ log_rows <<'ROWS'
 8 devices | 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 * 0
 layers split | 6.29 6.29
 images split .DDP. | 1.23 1.23
-1 device | none 50..53 120..150 115.3 170..200 * 0
-4 devices | 100 13..14 65..80 54.0 75..100 * 0
-4 devices, tokens split | 100 13..14 30..45 28.8 45..60 * 0
+1 device | none 50..53 120..145 107.0 170..200 * 0
+4 devices | 100 13..14 65..80 45.6 75..100 * 0
+4 devices, tokens split | 100 13..14 30..45 26.7 45..60 * 0
 8 x 1 devices | 0 0.00 1.43
 4 x 2 devices | 0 1.05 0.63
 4 x 2 devices, tokens split | 0 1.34 0.63

@@ -293,11 +293,11 @@ static double evaluate(Vit *v, DataIter *iter);
 // bit differs.
 //
 // But of the activations, only those between `enter()` and `leave()` are divided. A device keeps
-// about $8 D + (19 D + a T) / k$ numbers for each token in each block, where $a = 8$ is the number
-// of heads. The $8 D$ are the results of layer norms, sums, biases and additions, which every
-// device has for all tokens. However many devices there are, this part stays. The column *formula*
-// has these numbers in MB. (The rest are the layers outside of the blocks, and the gradients of
-// activations.) The last row of the table is for the next section.
+// about $6 D + (19 D + a T) / k$ numbers for each token in each block, where $a = 8$ is the number
+// of heads. The $6 D$ are the results of layer norms, biases and additions, which every device has
+// for all tokens. However many devices there are, this part stays. The column *formula* has these
+// numbers in MB. (The rest are the layers outside of the blocks, the gradients of activations, and
+// what an exchange receives.) The last row of the table is for the next section.
 //
 // ## Splitting the tokens, too
 //
@@ -339,8 +339,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // [In Megatron-LM](https://github.com/NVIDIA/Megatron-LM/issues/1446), somebody found that the last
 // layer norm had different gradients on different devices.
 //
-// In the table above, four devices that split the tokens, too, need a quarter of the activations of
-// one device. In the formula, everything is divided: $(27 D + a T) / k$. (Our rows are sorted by
+// In the table above, four devices that split the tokens, too, need 28 % of the activations of one
+// device. In the formula, everything is divided: $(25 D + a T) / k$. (Our rows are sorted by
 // image, and each device takes those of its own images. In Megatron-LM, the tokens of each sequence
 // are divided, which works with a single sequence, too.)
 //
@@ -506,10 +506,9 @@ static double evaluate(Vit *v, DataIter *iter);
 //    match them? What would this mean for two, four and eight devices?
 // 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
-// 8. Delete the line of `vit_gradients()` that sums gradients, and run `make run-10 ARGS='--mesh
-// 1x4
-//    --sequence --steps 20'`. Which parameters are wrong? What would you see with `--mesh 1x4`
-//    alone?
+// 8. Delete the line of `vit_gradients()` that sums gradients, and run the program with `--mesh 1x4
+//    --sequence --steps 20`. What notices it? Which parameters would drift apart, and what would you
+//    see without `--sequence`?
 // 9. Sixteen devices in two hosts train a network of width 4096 with 32 sequences of 2048 tokens in
 //    a step. Which t does the formula give, and which mesh would you try first?
 

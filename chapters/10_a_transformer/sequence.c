@@ -59,8 +59,7 @@ void enter_from_tokens(Vit *v, Tensor *X[]) {
 
 void leave_to_tokens(Vit *v, Tensor *X[]) {
     Tensor *sums[MOST_SPLIT];
-    for (int i = 0; i < v->k; i++)
-        sums[i] = arena_tensor(X[i]->device, 2, v->own_tokens[i]->shape, false);
+    for (int i = 0; i < v->k; i++) sums[i] = arena_lent(X[i]->device, 2, v->own_tokens[i]->shape);
     reduce_scatter_in_halves(sums, X, v->k);
     for (int i = 0; i < v->k; i++) {
         Tensor *pair[] = {v->own_tokens[i], v->all_tokens[i]};

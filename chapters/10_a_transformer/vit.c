@@ -7,6 +7,13 @@
 
 // ## A block, split
 
+// Backward needs the sums no more, so their memory is free again.
+static Tensor *with_bias(Tensor *sums, Tensor *bias) {
+    Tensor *Y = add_bias(sums, bias);
+    arena_give_back(sums->device, sums->data);
+    return Y;
+}
+
 static void vit_attention(Vit *v, int b, Tensor *X[]) {
     int groups = vit_num_groups(v->k);
     enter(v, X);
@@ -17,7 +24,7 @@ static void vit_attention(Vit *v, int b, Tensor *X[]) {
         X[i] = linear_by_rows(heads, w->out_weight, groups);
     }
     leave(v, X);
-    for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].out_bias);
+    for (int i = 0; i < v->k; i++) X[i] = with_bias(X[i], v->shards[i].blocks[b].out_bias);
 }
 
 void vit_mlp(Vit *v, int b, Tensor *X[]) {
@@ -29,7 +36,7 @@ void vit_mlp(Vit *v, int b, Tensor *X[]) {
         X[i] = linear_by_rows(gelu(up), w->down_weight, groups);
     }
     leave(v, X);
-    for (int i = 0; i < v->k; i++) X[i] = add_bias(X[i], v->shards[i].blocks[b].down_bias);
+    for (int i = 0; i < v->k; i++) X[i] = with_bias(X[i], v->shards[i].blocks[b].down_bias);
 }
 
 static void vit_block(Vit *v, int b, Tensor *X[]) {

@@ -52,10 +52,10 @@ double print_sent(const VitRun *run) {
     return (double)run->sent / (double)ddp.sent;
 }
 
-// Of the blocks' activations, what backward() needs: for each token, 8 D numbers outside the pairs
+// Of the blocks' activations, what backward() needs: for each token, 6 D numbers outside the pairs
 // and 19 D + a T inside.
 static double formula_of_activations(const VitPlan *p) {
-    double outside = 8.0 * p->width, inside = 19.0 * p->width + HEADS * TOKENS;
+    double outside = 6.0 * p->width, inside = 19.0 * p->width + HEADS * TOKENS;
     if (p->sequence) outside /= p->tensor;
     return 4.0 * BLOCKS * p->batch_size / p->data * TOKENS * (outside + inside / p->tensor);
 }
