@@ -1,13 +1,13 @@
 // # Exercise 1: one transformer block on t devices
 //
-// In chapter 10, the layers of a transformer are split, but between them every device has all
-// tokens and computes the same layer norms. With *sequence parallelism* (Korthikanti et al., 2022)
-// a device has 1/t of the tokens there. What must the devices exchange then?
+// Chapter 10: "In the backward pass, they change roles." There, a tape calls what `enter()` and
+// `leave()` need in the backward pass. Here, there is no tape. You write both passes yourself, for
+// one sequence of tokens, and for numbers of heads that t need not divide.
 //
 // Difficulty: ★★★☆
 //
-// **Aim.** You decide which part of each matrix a device needs, where devices must exchange
-// something, forward and backward, and what this costs.
+// **Aim.** You decide which part of each matrix a device needs, what devices must exchange in each
+// pass, and what this costs.
 //
 // **Your task.** Write the six functions below, first without sequence parallelism (8 points), then
 // with it (2 points). block.h explains the tensors of a `Half`, attention or MLP, and has functions
