@@ -206,6 +206,28 @@ figures 09-2 "on 1, 2 and 4 devices, and from a saved state, losses are those of
     NR > 1 { for (j = 3; j <= 6; j++) if (!($j / $2 < 1.0001 && $j / $2 > 0.9999)) bad = 1 }
     END { exit bad || NR != 13 || NF != 6 }'
 
+# Chapter 10: a block on t devices has the values of one, however it is split.
+if solved 10-1 "exercise 10-1: tokens and gradients are those of one device"; then
+    "$program" --facts "$out/facts" 1 >"$out/log" 2>"$out/error" </dev/null && awk -F'\t' '
+        $1 == "case" { one = $2 ~ /t = 1,/; network = $2; sub(/t = .,/, "", network); next }
+        $5 !~ /^tokens|^gradient/ { next }
+        { name = $5; sub(/, device .$/, "", name) }
+        one { first[network, name] = $NF; next }
+        { n = split(first[network, name], x, " "); m = split($NF, y, " "); most = 0; compared += n > 10 && n == m }
+        { for (j = 1; j <= n; j++) { a = x[j] < 0 ? -x[j] : x[j]; most = a > most ? a : most } }
+        { for (j = 1; j <= n; j++) { d = x[j] - y[j]; if (!(d <= 1e-5 * most && -d <= 1e-5 * most)) bad = 1 } }
+        END { exit bad || compared != 480 }' "$out/facts"
+    verdict $? "exercise 10-1: tokens and gradients are those of one device"
+fi
+figures 10-1 "bytes are those of the formula, sequence parallelism keeps 1/t, and narrow blocks need fast links" '
+    NR > 1 { part = ($5 - 1) / $5; keeps = 16 * $2 * $3 / ($4 == "no" ? 1 : $5)
+             sends = $4 == "no" ? 32 * $2 * $3 * part : (40 * $2 + 48) * $3 * part
+             if ($7 != sends || $8 != keeps || !($6 > 0)) bad = 1 }
+    $5 == 1 { one = $6 }
+    $1 == "cluster-10gbe" && $3 == 1024 && $5 == 2 && !($6 > 1.5 * one) { bad = 1 }
+    $1 == "dgx-a100" && $2 == 2048 && $5 == 8 && !($6 < 0.25 * one) { bad = 1 }
+    END { exit bad || NR != 181 }'
+
 # Chapter 8: bytes are those of the formula; three of four functions hang as found, and none of those that are mended.
 if [ -z "$mpi" ]; then
     skip "chapter 8, figures of exercises 1 and 2" "no MPI"
