@@ -11,7 +11,8 @@ static const char whole[] =
     "elements 90 %\nmemory_bandwidth 1500 GB/s\nkernel 2 us\nlaunch 4 us\n"   // 8 to 11
     "graph_launch 6 us\ngraph_kernel 500 ns\nframework 0.01 ms\n"             // 12 to 14
     "link switch 300 GB/s 3 us\nhost_link 24 GB/s 5 us\ndevices_per_root 2\n" // 15 to 17
-    "root_bandwidth 22 GB/s\ncards 4\nnetwork 200 Gb/s 14 us   # a comment";  // 18 to 20
+    "root_bandwidth 22 GB/s\ncards 4\nnetwork 200 Gb/s 14 us   # a comment\n" // 18 to 20
+    "fp16 310 TFLOP/s 85 %";                                                  // 21
 
 // The text with a line in place of the one that begins with `field`.
 static char *changed(const char *text, const char *field, const char *line) {
@@ -40,6 +41,7 @@ TEST_IN_A_FOLDER(all_figures_are_read) {
     assert_string_equal(m->about, "one of the test");
     assert_int_equal(m->links, LINKS_SWITCH);
     assert_true(m->devices == 8 && m->devices_per_root == 2 && m->cards == 4);
+    assert_true(m->fp16 == 310e12 && m->fp16_efficiency == 0.85);
     assert_true(m->memory == 40e9 && m->fp32 == 20e12 && m->tf32 == 160e12);
     assert_true(m->efficiency[COST_PRODUCT] == 0.8 && m->efficiency[COST_CONVOLUTION] == 0.6);
     assert_true(m->efficiency[COST_ELEMENTS] == 0.9 && m->memory_bandwidth == 1500e9);

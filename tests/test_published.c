@@ -4,6 +4,11 @@
 
 #include "chapters/05_resnet18_concise/resnet18.h"
 #include "common/model/layer_tables.h"
+#include "tests/published/transformer.h"
+
+static void assert_close(double a, double b, double relative) {
+    if (!(fabs(a - b) <= relative * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
+}
 
 // For one image, forward: each weight of a layer once for each pixel that comes out.
 static double multiplications(const NetworkTable *network) {
@@ -45,6 +50,58 @@ TEST(the_books_resnet18_is_chapter_5s) {
     initialize(net, 0);
     assert_true(table_params(&table) + biases == (double)parameter_bytes(net) / sizeof(float));
     module_free(net);
+}
+
+// Parameters (billions) and TFLOP/s are those of NVIDIA/Megatron-LM@19301985dd31:images/tables.tex.
+TEST(transformers_have_megatrons_totals) {
+    const struct {
+        double hidden, layers, params, ms, tflops;
+        int tensor;
+    } cases[] = {{1920, 24, 1.16, 1121, 71.9, 1},
+                 {2304, 30, 2.03, 1093, 64.2, 2},
+                 {3072, 36, 4.24, 1238, 58.5, 4},
+                 {4096, 42, 8.67, 1407, 52.2, 8}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        double hidden = cases[i].hidden;
+        Transformer n = {.hidden = hidden, .layers = cases[i].layers, .ffn = 4 * hidden};
+        n.vocab = 51200;
+        n.sequence = 1024;
+        n.recompute = RECOMPUTE_ALL;
+        Split s = {.tensor = cases[i].tensor, .microbatch = 8, .accumulation = 1};
+        assert_close(transformer_params(&n) / 1e9, cases[i].params, 0.005);
+        assert_close(device_flop(&n, &s) / 1e9 / cases[i].ms, cases[i].tflops, 0.002);
+    }
+}
+
+// A layer of 22B parameters, 4 sequences, on 8 GPUs: each sends 8 (t-1)/t b s h numbers, 705 MB.
+// (NCCL reckons 240 GB/s on an A100, and adds latencies.)
+TEST(a_split_layer_sends_four_allreduces) {
+    Transformer n = {.hidden = 6144, .heads = 64, .layers = 1, .ffn = 24576, .sequence = 2048};
+    Split s = {.tensor = 8, .data = 1, .microbatch = 4, .accumulation = 1, .gradient_bytes = 2};
+    const Machine *machine = machine_find("dgx-a100");
+    double seconds = transformer_step(machine, &n, &s).tensor;
+    assert_close(seconds, 705e6 / 240e9, 0.1);
+    n.recompute = RECOMPUTE_ALL;
+    assert_close(transformer_step(machine, &n, &s).tensor, 1.5 * seconds, 1e-9);
+    // Without sequence parallelism, 10 numbers for each of `hidden` are the same on all devices.
+    Split tokens = s, one = s;
+    tokens.sequence = true;
+    one.tensor = 1;
+    assert_close(8 * token_bytes(&n, &tokens), token_bytes(&n, &one), 1e-9);
+    assert_close(token_bytes(&n, &s) - token_bytes(&n, &tokens), 2 * 4 * 10 * 6144 * 7. / 8, 1e-9);
+}
+
+// The groups that sum gradients share a host's 8 cards of 12 GB/s: with a stride of 4, for example,
+// there are 4 groups, each of 4 of the 16 devices of 4 hosts, and each has 2 cards.
+TEST(groups_across_hosts_share_their_cards) {
+    Transformer n = {.hidden = 6144, .layers = 48, .ffn = 24576, .sequence = 1};
+    for (int stride = 1; stride <= 8; stride *= 2) {
+        Split s = {.tensor = stride, .data = 64 / stride, .gradient_bytes = 2};
+        double bytes = 2 * transformer_params(&n) / stride, parts = s.data;
+        const Machine *machine = machine_find("tests/published/dgx-2h.machine");
+        assert_close(transformer_step(machine, &n, &s).data,
+                     2 * bytes * (parts - 1) / parts / (12e9 * 8 / stride), 0.1);
+    }
 }
 
 int main(void) { return run_all("published", NULL, NULL); }

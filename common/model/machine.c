@@ -19,7 +19,7 @@ Machine machine_with_free(const Machine *machine, unsigned parts) {
         m.root_bandwidth = INFINITY;
     }
     if (parts & FREE_DEVICES) {
-        m.fp32 = m.tf32 = m.memory_bandwidth = INFINITY;
+        m.fp32 = m.tf32 = m.fp16 = m.memory_bandwidth = INFINITY;
         m.kernel = m.graph_kernel = 0;
     }
     return m;

@@ -17,6 +17,8 @@
 //     memory            40 GB                      # per device
 //     fp32              19.5 TFLOP/s
 //     tf32              156 TFLOP/s                # optional; default: fp32
+//     fp16              312 TFLOP/s 87 %           # optional: products of 16-bit numbers, and the
+//                                                  # part that they reach
 //     multiprocessors   108                        # GPUs only
 //     product           80 % 70 %                  # efficiency in fp32, and in tf32 (optional;
 //     convolution       60 % 20 %                  # default: as in fp32). A convolution may exceed
@@ -67,6 +69,8 @@ typedef struct Machine {
     double memory; // bytes per device
     double fp32;   // peak FLOP/s of a device
     double tf32;   // the same in products of matrices with --tf32
+    double fp16;   // the same in products of 16-bit numbers; 0: the file does not say
+    double fp16_efficiency;
     int multiprocessors;               // of a GPU; 0 if it is none, and has no waves
     double efficiency[NUM_COST_KINDS]; // the part of the peak that kernels reach. COST_ELEMENTS:
                                        // the part of the memory's bandwidth that all kernels reach

@@ -124,6 +124,7 @@ static const Field fields[] = {
     {"memory", NEEDED, "memory 40 GB", {IS(BYTES, memory)}},
     {"fp32", NEEDED, "fp32 19.5 TFLOP/s", {IS(FLOPS, fp32)}},
     {"tf32", OPTIONAL, "tf32 156 TFLOP/s", {IS(FLOPS, tf32)}},
+    {"fp16", OPTIONAL, "fp16 312 TFLOP/s 87 %", {IS(FLOPS, fp16), IS(PART, fp16_efficiency)}},
     {"multiprocessors", OPTIONAL, "multiprocessors 108", {IS(COUNT, multiprocessors)}},
     {"product", NEEDED, "product 80 %", EFFICIENCY(PART, COST_PRODUCT)},
     {"convolution", NEEDED, "convolution 60 %", EFFICIENCY(SPEEDUP, COST_CONVOLUTION)},

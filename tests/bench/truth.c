@@ -23,17 +23,18 @@
 #include "common/program/modelled_run.h"
 #include "common/tensor/autograd.h"
 #include "tests/published/csv.h"
+#include "tests/published/transformer.h"
 
 typedef struct Row {
-    char what[160];
+    char what[200];
     const char *source, *why; // why: NULL where the error is small
     int source_number;        // equal sources have one
     bool held_out;
     double published, modelled;
-    double ideal; // of scaling: what it would be if more GPUs took no time
+    double ideal; // of several GPUs: what it would be if more took no time
 } Row;
 
-enum { MOST_ROWS = 64, NUM_KINDS = 3 };
+enum { MOST_ROWS = 64, NUM_KINDS = 4 };
 typedef struct Kind {
     const char *name, *title, *unit;
     void (*model)(const Csv *csv, int r, Row *row);
@@ -245,12 +246,95 @@ static void model_allreduce(const Csv *csv, int r, Row *row) {
     row->modelled = MICRO * (star ? star_seconds : exchange_seconds)(&machine, gpus, bytes);
 }
 
+// ---- transformers ------------------------------------------------------------------------------
+
+typedef struct SplitRow {
+    Machine machine;
+    Transformer network;
+    Split split;
+    TransformerStep step;
+    double published; // seconds
+    bool overlaps;    // exchanges, in part
+} SplitRow;
+
+static double number_or_0(const Csv *csv, int r, const char *column) {
+    return *csv_text(csv, r, column) ? csv_number(csv, r, column) : 0;
+}
+
+static SplitRow split_row(const Csv *csv, int r) {
+    static const char *const layers[] = {"GPT", "Llama", NULL},
+                             *const units[] = {"ms", "TFLOP/s", NULL},
+                             *const again[] = {"none", "attention", "all", NULL},
+                             *const splits[] = {"tensor", "sequence", "sequence overlapped", NULL};
+    SplitRow row = {.machine = *machine_find(csv_text(csv, r, "machine"))};
+    double value = csv_number(csv, r, "value"), memory = 1e9 * number_or_0(csv, r, "memory_GBps");
+    int split = csv_word(csv, r, "split", splits);
+    if (memory > 0) row.machine.memory_bandwidth = memory;
+    row.overlaps = split == 2;
+    row.network = (Transformer){.hidden = csv_number(csv, r, "hidden"),
+                                .heads = csv_number(csv, r, "heads"),
+                                .layers = csv_number(csv, r, "layers"),
+                                .ffn = csv_number(csv, r, "ffn"),
+                                .vocab = number_or_0(csv, r, "vocab"),
+                                .sequence = csv_number(csv, r, "sequence"),
+                                .llama = csv_word(csv, r, "layer", layers) == 1,
+                                .recompute = (Recompute)csv_word(csv, r, "recompute", again)};
+    row.split = (Split){.tensor = (int)csv_number(csv, r, "tensor"),
+                        .data = (int)csv_number(csv, r, "data"),
+                        .sequence = split > 0,
+                        .microbatch = csv_number(csv, r, "microbatch"),
+                        .accumulation = csv_number(csv, r, "accumulation"),
+                        .gradient_bytes = csv_number(csv, r, "gradient_bytes")};
+    row.step = transformer_step(&row.machine, &row.network, &row.split);
+    row.published = value / MILLI;
+    if (csv_word(csv, r, "unit", units) == 1) // of each GPU
+        row.published = device_flop(&row.network, &row.split) / (1e12 * value);
+    return row;
+}
+
+static double exchanging(const TransformerStep *t) { return t->tensor + t->data; }
+
+// How many times as fast as modelled products are, by the row to calibrate of the same set. 1 if
+// the set has none: then they reach the part of the peak that the machine's file says.
+static double products_speed(const Csv *csv, int r) {
+    for (int base = 0; base < csv->num_rows; base++) {
+        if (strcmp(csv_text(csv, base, "set"), csv_text(csv, r, "set")) != 0 ||
+            strcmp(csv_text(csv, base, "use"), "calibrate") != 0)
+            continue;
+        SplitRow row = split_row(csv, base);
+        return row.step.products / (row.published - row.step.elements - exchanging(&row.step));
+    }
+    return 1;
+}
+
+static void model_transformer(const Csv *csv, int r, Row *row) {
+    SplitRow s = split_row(csv, r);
+    double speed = products_speed(csv, r);
+    s.step.products /= speed;
+    double exchange = MILLI * exchanging(&s.step);
+    const char *more = "";
+    row->published = MILLI * s.published;
+    row->ideal = MILLI * (s.step.products + s.step.elements);
+    row->modelled = row->ideal + exchange;
+    if (!row->held_out)
+        more = xprintf("; products reach %.0f %% of the peak",
+                       100 * speed * s.machine.fp16_efficiency);
+    else if (s.overlaps)
+        more = xprintf("; if all overlaps: %.5g", fmax(row->ideal, exchange));
+    snprintf(row->what, sizeof row->what, "%s, %d x %d GPUs of %s%s", csv_text(csv, r, "what"),
+             s.split.data, s.split.tensor, s.machine.name, more);
+}
+
 // ---- rows --------------------------------------------------------------------------------------
 
 static Kind kinds[NUM_KINDS] = {
     {.name = "steps", .title = "Steps of one GPU", .unit = "ms", .model = model_step},
     {.name = "scaling", .title = "Steps of several GPUs", .unit = "ms", .model = model_scaling},
     {.name = "allreduce", .title = "An allreduce", .unit = "us", .model = model_allreduce},
+    {.name = "transformers",
+     .title = "Split transformers",
+     .unit = "ms",
+     .model = model_transformer},
 };
 
 static double error_of(double modelled, const Row *row) {
@@ -325,7 +409,8 @@ static void print_all_errors(void) {
     for (int k = 0; k < NUM_KINDS; k++) {
         print_errors(&kinds[k], kinds[k].title, false, false);
         print_errors(&kinds[k], kinds[k].title, true, false);
-        if (k == 1) print_errors(&kinds[k], "(if more took no time)", true, true);
+        if (kinds[k].rows[0].ideal > 0)
+            print_errors(&kinds[k], "(if more took no time)", true, true);
     }
 }
 
