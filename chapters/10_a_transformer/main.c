@@ -793,7 +793,8 @@ static int compare_ranks(Notebook *nb, int ranks, bool costs) {
     if (costs || nb->sequence || nb->flags.memory || !nb->has_values)
         die_usage(hint, "--costs, --sequence, --memory or --backend model with %d ranks", ranks);
     if (!nb->mesh || nb->data * nb->tensor != ranks)
-        die_usage(hint, "%d ranks are no mesh of %d x %d", ranks, nb->data, nb->tensor);
+        die_usage(hint, "%d ranks, but %s%s", ranks, nb->mesh ? "--mesh " : "no --mesh",
+                  nb->mesh ? nb->mesh : "");
     nb->train_data = fashion_mnist_open(nb->flags.data, true, nb->flags.train_size);
     VitPlan plan = plan_of(nb, nb->data, nb->tensor, false);
     compare_over_ranks(&plan, nb->train_data, nb->flags.threads);

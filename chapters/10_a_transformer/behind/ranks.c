@@ -64,8 +64,10 @@ static double num_different_over_ranks(const Vit *v, const float *of_one) {
 }
 
 static void print_ranks(const VitPlan *plan) {
+    printf("%d steps on a mesh of ranks, and on one device: no more, this is only a comparison\n",
+           plan->steps);
     for (int d = 0; d < plan->data; d++) {
-        printf("network %d:", d);
+        printf("  network %d:", d);
         for (int r = d * plan->tensor; r < (d + 1) * plan->tensor; r++)
             printf("%s rank %d on %s", r % plan->tensor ? "," : "", r, dist_host_name(r));
         printf("\n");
@@ -79,7 +81,7 @@ static void print_over_ranks(const VitRun *one, const VitRun *run, double differ
     char title[48];
     snprintf(title, sizeof title, "loss of step %d", plan->steps);
     printf("\n");
-    Table t = TABLE(NULL, WORDS("mesh", 15), DIGITS(title, 9), WHOLE("differ"),
+    Table t = TABLE(NULL, WORDS("mesh", 15), FIXED(title, 3), WHOLE("differ"),
                     FIXED("sent within a network", 2, .unit = "MB"), FIXED("formula", 2),
                     FIXED("to others", 2, .unit = "MB"), FIXED("formula", 2));
     table_text(&t, "1 device");
@@ -101,8 +103,13 @@ void compare_over_ranks(const VitPlan *plan, const Dataset *data, int threads) {
     float *start = vit_start(plan->width, plan->seed);
     Vit *v = over_ranks_new((VitOptions){.width = plan->width}, plan->tensor, start);
     VitRun run = run_over_ranks(v, plan, data);
-    print_over_ranks(&one, &run, num_different_over_ranks(v, one.values),
-                     over_ranks_bytes(v, plan->batch_size), over_ranks_bytes_to_others(v));
+    double different = num_different_over_ranks(v, one.values);
+    size_t inside = over_ranks_bytes(v, plan->batch_size), across = over_ranks_bytes_to_others(v);
+    print_over_ranks(&one, &run, different, inside, across);
+    if (run.sent != inside + across || run.sent_to_others != across)
+        die("the formulas are in over_ranks.c",
+            "in a step, it sent %zu bytes, %zu of them to others; by the formulas %zu and %zu",
+            run.sent, run.sent_to_others, inside + across, across);
     over_ranks_free(v);
     free(start);
     vit_run_free(&one);
