@@ -20,8 +20,8 @@ void enter(Vit *v, Tensor *X[]) {
         return;
     }
     for (int i = 0; i < v->k; i++)
-        tape_push((Node){
-            .backward_together = enter_backward, .out = X[i], .in = {X[i]}, .context = v});
+        tape_push(
+            (Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}, .context = v});
 }
 
 void leave(Vit *v, Tensor *X[]) {

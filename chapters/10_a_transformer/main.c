@@ -789,7 +789,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
 
 // A launcher started several processes, which have one device each.
 static int compare_ranks(Notebook *nb, int ranks, bool costs) {
-    const char *hint = "mpirun -n 4 with --mesh 2x2 only compares 20 steps with one device's";
+    const char *hint = "--mesh 2x2 with 4 ranks; they only compare 20 steps with one device's";
     if (costs || nb->sequence || nb->flags.memory || !nb->has_values)
         die_usage(hint, "--costs, --sequence, --memory or --backend model with %d ranks", ranks);
     if (!nb->mesh || nb->data * nb->tensor != ranks)

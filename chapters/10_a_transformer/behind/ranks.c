@@ -74,8 +74,8 @@ static void print_ranks(const VitPlan *plan) {
     }
 }
 
-static void print_over_ranks(const VitRun *one, const VitRun *run, double different,
-                             size_t formula, size_t formula_to_others) {
+static void print_over_ranks(const VitRun *one, const VitRun *run, double different, size_t formula,
+                             size_t formula_to_others) {
     const VitPlan *plan = &run->plan;
     int last = plan->steps - 1;
     char title[48];
