@@ -148,7 +148,7 @@ include common/generated.mk
 # make JANSSON= ZLIB= does without these two: images unpacked, no parameters in files.)
 LEFT_OUT := common/device/device_cuda.c common/device/cuda_none.c \
             common/data/$(if $(JANSSON),safetensors_none,safetensors).c common/base/platform_wasi.c \
-            common/program/interrupt_none.c %/in_one_file.c
+            common/program/interrupt_none.c %/behind/no_ranks.c %/in_one_file.c
 SOURCES  := $(filter-out $(LEFT_OUT) %/main.c,$(filter common/%.c kernels/%.c chapters/%.c, \
                 $(wildcard common/*/*.c kernels/*.c chapters/*/*.c chapters/*/behind/*.c))) \
             $(CUDA_SOURCES)

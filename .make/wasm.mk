@@ -5,7 +5,7 @@ WASM_CHAPTERS := $(patsubst %/in_browser,%,$(filter chapters/%/in_browser,$(wild
 WASM_WITHOUT  := common/device/device_cuda.c common/data/safetensors.c \
                  common/base/platform_posix.c common/program/interrupt.c common/program/exercise.c common/program/facts.c
 WASM_SOURCES  := $(filter-out $(WASM_WITHOUT),$(wildcard common/*/*.c kernels/*.c) $(CPU_SOURCES)) \
-                 $(filter-out %/main.c %/in_one_file.c,$(filter chapters/%.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))) \
+                 $(filter-out %/main.c %/in_one_file.c %/over_ranks.c %/behind/ranks.c,$(filter chapters/%.c,$(foreach c,$(WASM_CHAPTERS),$(wildcard $c/*.c $c/behind/*.c)))) \
                  $(filter-out $(WASM_CHAPTERS:%=%/resnet18.c),chapters/05_resnet18_concise/resnet18.c)
 WASM_PROGRAMS := $(WASM_CHAPTERS:chapters/%=$(BUILD)/wasm/%.wasm)
 WASM_OBJECTS  := $(WASM_SOURCES:%=$(BUILD)/wasm/obj/%.o) $(GENERATED:$(BUILD)/%=$(BUILD)/wasm/%.o)

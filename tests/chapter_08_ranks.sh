@@ -1,4 +1,4 @@
-# chapter_08_ranks.sh: what the tests of chapter 8 share; a test reads it after chapter.sh. The program that is run is
+# chapter_08_ranks.sh: what the tests of ranks share (chapters 8 and 10); a test reads it after chapter.sh. The program that is run is
 # $mine, with $out in its path: so those that a job leaves behind are known from those of others.
 mkdir "$out/bin"
 mine=$out/bin/$name start_ranks=$root/.make/ranks.sh

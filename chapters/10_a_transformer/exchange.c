@@ -10,24 +10,25 @@
 static void enter_backward(Node *const nodes[], int k) {
     Tensor *gradients[MOST_SPLIT];
     for (int i = 0; i < k; i++) gradients[i] = nodes[i]->out->grad;
-    sum_in_halves(gradients, k);
+    ((const Vit *)nodes[0]->context)->options.sum(gradients, k);
 }
 
 void enter(Vit *v, Tensor *X[]) {
-    if (v->k == 1) return;
+    if (v->options.parts == 1) return;
     if (v->options.sequence) { // see below
         enter_from_tokens(v, X);
         return;
     }
     for (int i = 0; i < v->k; i++)
-        tape_push((Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}});
+        tape_push(
+            (Node){.backward_together = enter_backward, .out = X[i], .in = {X[i]}, .context = v});
 }
 
 void leave(Vit *v, Tensor *X[]) {
     if (v->options.sequence)
         leave_to_tokens(v, X);
     else
-        sum_in_halves(X, v->k);
+        v->options.sum(X, v->k);
 }
 
 // ## The sum

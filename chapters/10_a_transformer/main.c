@@ -1,4 +1,5 @@
 // main.c: the story of chapter 10. README.md says how to run it and what to read.
+#include "common/base/launcher.h"
 #include "common/book.h"
 #include "behind/behind.h"
 
@@ -768,12 +769,15 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     };
     nb->flags = book_begin(argc, argv,
                            "Trains a vision transformer on four devices that split its layers.\n"
-                           "With --devices K: only on K devices.",
+                           "With --devices K: only on K devices. mpirun -n 4 with --mesh 2x2: no "
+                           "training, only 20 steps on a mesh of four ranks (chapter 8), which are "
+                           "compared with one device's.",
                            "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
                            "no-shuffle data csv live",
                            (Program){.own = own_flags,
                                      .quick_means = "--epochs 1 --train-size 16384",
-                                     .next = "make book"});
+                                     .next = "make book",
+                                     .of_ranks = true});
     nb->data = 1;
     nb->tensor = book_devices(nb->flags.devices, 4, 1);
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
@@ -783,10 +787,28 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
                   "--width %d: each of 8 heads needs as many numbers", nb->width);
 }
 
+// A launcher started several processes, which have one device each.
+static int compare_ranks(Notebook *nb, int ranks, bool costs) {
+    const char *hint = "--mesh 2x2 with 4 ranks; they only compare 20 steps with one device's";
+    if (costs || nb->sequence || nb->flags.memory || !nb->has_values)
+        die_usage(hint, "--costs, --sequence, --memory or --backend model with %d ranks", ranks);
+    if (!nb->mesh || nb->data * nb->tensor != ranks)
+        die_usage(hint, "%d ranks, but %s%s", ranks, nb->mesh ? "--mesh " : "no --mesh",
+                  nb->mesh ? nb->mesh : "");
+    nb->train_data = fashion_mnist_open(nb->flags.data, true, nb->flags.train_size);
+    VitPlan plan = plan_of(nb, nb->data, nb->tensor, false);
+    compare_over_ranks(&plan, nb->train_data, nb->flags.threads);
+    dataset_free(nb->train_data);
+    return book_end();
+}
+
 int main(int argc, char *argv[]) {
     static Notebook nb;
     bool costs = false;
+    ranks_before_flags();
     read_flags(&nb, argc, argv, &costs);
+    int ranks = launch_read().size;
+    if (ranks > 1) return compare_ranks(&nb, ranks, costs);
     if (costs && nb.flags.memory) die_usage("leave one of them out", "--costs with --memory");
     if (costs) {
         book_outputs("_costs.csv");

@@ -151,13 +151,14 @@ static void copy_parts(const Kind list[], int k, int i, float *whole, float *own
 // The tensors of a device, as slices of one long vector.
 static void make_shard(Vit *v, const Kind list[], int i) {
     VitShard *shard = &v->shards[i];
+    int k = v->options.parts, number = v->options.part + i;
     size_t first = 0;
-    shard->flat = tensor_new(v->devices[i], (int)numbers_of_device(list, v->k, i, true));
+    shard->flat = tensor_new(v->devices[i], (int)numbers_of_device(list, k, number, true));
     attach_grad(shard->flat);
     shard->whole_grad = tensor_slice(shard->flat->grad, 0, 1,
-                                     (int[]){(int)numbers_of_device(list, v->k, i, false)});
+                                     (int[]){(int)numbers_of_device(list, k, number, false)});
     for (int p = 0; p < NUM_KINDS; p++) {
-        Part part = part_of_kind(&list[p], v->k, i);
+        Part part = part_of_kind(&list[p], k, number);
         int shape[] = {(int)part.rows.count, (int)part.cols.count};
         Tensor *t = tensor_slice(shard->flat, first, list[p].cols ? 2 : 1, shape);
         attach_grad_at(t, shard->flat->grad, first);
@@ -178,6 +179,7 @@ Vit *vit_new(VitOptions options, Device *const devices[], int k, const float *st
     Tensor *flats[MOST_SPLIT];
     Vit *v = xcalloc(1, sizeof *v);
     list_kinds(options.width, list);
+    if (!options.sum) options.parts = k, options.sum = sum_in_halves;
     *v = (Vit){.options = options, .k = k, .mlp = vit_mlp};
     v->options.sequence = options.sequence && k > 1;
     memcpy(v->devices, devices, sizeof *devices * (size_t)k);
@@ -232,7 +234,7 @@ void vit_cut(const Vit *v, const float *whole, Tensor *const parts[]) {
     list_kinds(v->options.width, list);
     for (int i = 0; i < v->k; i++) {
         float *own = xmalloc(tensor_bytes(parts[i]));
-        copy_parts(list, v->k, i, (float *)whole, own, false);
+        copy_parts(list, v->options.parts, v->options.part + i, (float *)whole, own, false);
         tensor_write(parts[i], own);
         free(own);
     }

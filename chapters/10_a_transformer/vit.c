@@ -14,13 +14,18 @@ static Tensor *with_bias(Tensor *sums, Tensor *bias) {
     return Y;
 }
 
+// Of device i of this process.
+static int vit_heads(const Vit *v, int i) {
+    return (int)vit_groups(v->options.parts, v->options.part + i).count;
+}
+
 static void vit_attention(Vit *v, int b, Tensor *X[]) {
-    int groups = vit_num_groups(v->k);
+    int groups = vit_num_groups(v->options.parts);
     enter(v, X);
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];
         Tensor *QKV = add_bias(linear_by_columns(X[i], w->qkv_weight, groups), w->qkv_bias);
-        Tensor *heads = attention(QKV, TOKENS, (int)vit_groups(v->k, i).count);
+        Tensor *heads = attention(QKV, TOKENS, vit_heads(v, i));
         X[i] = linear_by_rows(heads, w->out_weight, groups);
     }
     leave(v, X);
@@ -28,7 +33,7 @@ static void vit_attention(Vit *v, int b, Tensor *X[]) {
 }
 
 void vit_mlp(Vit *v, int b, Tensor *X[]) {
-    int groups = vit_num_groups(v->k);
+    int groups = vit_num_groups(v->options.parts);
     enter(v, X);
     for (int i = 0; i < v->k; i++) {
         const VitBlock *w = &v->shards[i].blocks[b];

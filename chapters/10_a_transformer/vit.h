@@ -46,6 +46,10 @@ typedef struct VitOptions {
     int data;      // of mesh.c: networks that share each minibatch. 0: only this one
     bool sequence; // outside enter() and leave(), each device has only its part of the tokens
     AdamOptions adam;
+    // over_ranks.c: this process has one device, number `part` of `parts`, and sum() adds over all
+    // of them. If sum is NULL, the process has all devices.
+    int parts, part;
+    void (*sum)(Tensor *const data[], int k);
 } VitOptions;
 
 typedef struct Vit Vit;
@@ -54,7 +58,7 @@ typedef struct Vit Vit;
 typedef void Mlp(Vit *v, int b, Tensor *X[]);
 struct Vit {
     VitOptions options;
-    int k;
+    int k; // devices in this process
     Device *devices[MOST_SPLIT];
     VitShard shards[MOST_SPLIT];
     Mlp *mlp; // vit_mlp(), or a mistake (mistakes.h)

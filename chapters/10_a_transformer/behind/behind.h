@@ -43,6 +43,12 @@ void vit_run_free(VitRun *run);
 // How many parameters differ in any bit; NAN without values.
 double num_different_numbers(const VitRun *a, const VitRun *b);
 
+// ranks.c, or no_ranks.c where there is one process. In a program of several ranks, the former
+// comes before everything else. The latter makes the first steps on a mesh over all ranks, and on
+// one device alone, and prints both.
+void ranks_before_flags(void);
+void compare_over_ranks(const VitPlan *plan, const Dataset *data, int threads);
+
 // tables.c: n runs on different numbers of devices: whether they have the bits of the first.
 void print_bits(const VitRun runs[], int n);
 // What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
