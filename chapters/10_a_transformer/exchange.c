@@ -8,9 +8,10 @@
 // ## Before and after what is split
 
 static void enter_backward(Node *const nodes[], int k) {
+    const Vit *v = nodes[0]->context;
     Tensor *gradients[MOST_SPLIT];
     for (int i = 0; i < k; i++) gradients[i] = nodes[i]->out->grad;
-    ((const Vit *)nodes[0]->context)->options.sum(gradients, k);
+    v->options.sum(gradients, k); // sum_in_halves()
 }
 
 void enter(Vit *v, Tensor *X[]) {

@@ -403,8 +403,18 @@ static double evaluate(Vit *v, DataIter *iter);
 // halves. A network that has a quarter of the images has 8 of these groups. (The same holds for
 // devices that split the tokens.)
 //
-// You can also start a process for each device, even on several hosts, as in chapter 8. `mpirun -n
-// 4 build/10_a_transformer --mesh 2x2` makes the same steps with four ranks and compares the bits.
+// The same mesh can consist of processes, as in chapter 8, with one device each. Each rank is in
+// two groups: its network, which is on neighbouring ranks, and its *peers*, which have the same
+// part of the parameters in the other networks. If a host has as many ranks as a network has
+// devices, the sums of the blocks stay inside the host, and only gradients go to other hosts:
+//
+// over_ranks.c:over_ranks_new
+//
+// over_ranks.c:over_ranks_train_batch
+//
+// `mpirun -n 4 build/10_a_transformer --mesh 2x2` makes 20 steps with four ranks, and then finds no
+// parameter that differs from one device's. The ranks add with chapter 2's tree: neighbours first,
+// then pairs of neighbours, which is halves to halves.
 //
 // ### Which mesh is the fastest?
 //
@@ -508,8 +518,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
 // 8. Delete the line of `vit_gradients()` that sums gradients, and run the program with `--mesh 1x4
-//    --sequence --steps 20`. What notices it? Which parameters would drift apart, and what would you
-//    see without `--sequence`?
+//    --sequence --steps 20`. What notices it? Which parameters would drift apart, and what would
+//    you see without `--sequence`?
 // 9. Sixteen devices in two hosts train a network of width 4096 with 32 sequences of 2048 tokens in
 //    a step. Which t does the formula give, and which mesh would you try first?
 

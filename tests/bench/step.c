@@ -156,7 +156,7 @@ static Training prepare(void) {
         t.resnet = data_parallel(net, t.devices, t.k, BN_SYNC);
     } else if (is("vit")) {
         float *start = vit_start(VIT_WIDTH, VIT_SEED);
-        t.vit = vit_new(VIT_WIDTH, t.devices, t.k, start, (AdamOptions){0});
+        t.vit = vit_new((VitOptions){.width = VIT_WIDTH}, t.devices, t.k, start);
         free(start);
     } else {
         for (int i = 0; i < t.k; i++) start_params(t.devices[i], t.device_params[i]);
