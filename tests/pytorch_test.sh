@@ -57,9 +57,13 @@ for file in chapters/*/in_pytorch.py; do
 done
 "$torch/torchrun" --nproc-per-node 4 chapters/08_many_machines/star_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
 "$torch/python" chapters/09_what_each_device_keeps/recompute_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
-sed -n '/^\/\/ import torch$/,/^\/\/ ```$/s|^// \{0,1\}||p' chapters/10_a_transformer/main.c | sed '$d' >"$work/mlp.py" # on its page
-"$torch/torchrun" --nproc-per-node 2 "$work/mlp.py" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
-[ "$(grep -o ': as one process' "$work/said" | wc -l)" = 2 ] || complain "$(cat "$work/said")"
+on_page() { # FILE RANKS: a program that chapter 10's page says to save
+    sed -n "/\`$1\`/,\$s|^// \{0,1\}||p" chapters/10_a_transformer/main.c | sed '1,/^```python$/d; /^```$/,$d' >"$work/$1"
+    "$torch/torchrun" --nproc-per-node "$2" "$work/$1" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+    [ "$(grep -o ': as one process' "$work/said" | wc -l)" = "$2" ] || complain "$1: $(cat "$work/said")"
+}
+on_page mlp.py 2
+on_page mesh.py 4
 verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------

@@ -416,6 +416,63 @@ static double evaluate(Vit *v, DataIter *iter);
 // parameter that differs from one device's. The ranks add with chapter 2's tree: neighbours first,
 // then pairs of neighbours, which is halves to halves.
 //
+// To do the same in PyTorch, save this program as `mesh.py`, and start it with `torchrun
+// --nproc-per-node 4 mesh.py`:
+//
+// ```python
+// import copy
+// import torch
+// from torch import distributed as dist, nn
+// from torch.distributed.fsdp import fully_shard
+// from torch.distributed.tensor import DTensor, Replicate, Shard, parallel as tp
+//
+// mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+// torch.set_default_device(mesh.device_type)  # with four GPUs, write "cuda" above
+// torch.set_default_dtype(torch.float64)  # so that a difference is not rounding
+//
+// class Net(nn.Module):
+//     def __init__(self):
+//         super().__init__()
+//         self.norm, self.head = nn.LayerNorm(64), nn.Linear(64, 10)
+//         self.up, self.gelu, self.down = nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)
+//     def forward(self, X):  # (images,tokens,64)
+//         return self.head(X + self.down(self.gelu(self.up(self.norm(X))))).mean(1)
+//
+// torch.manual_seed(0)  # every rank draws everything, and then uses its part
+// whole, X, y = Net(), torch.randn(32, 16, 64), torch.randint(10, (32,))
+// split = tp.parallelize_module(copy.deepcopy(whole), mesh["tensor"], {
+//     "norm": tp.SequenceParallel(),  # its input is cut along dimension 1, the tokens
+//     "up": tp.ColwiseParallel(input_layouts=Shard(1)),
+//     "down": tp.RowwiseParallel(output_layouts=Shard(1)),
+//     "head": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
+// fully_shard(split, mesh=mesh["data"])
+// d, t = mesh.get_coordinate()
+// own_X, own_y = X.chunk(2)[d].chunk(2, 1)[t], y.chunk(2)[d]
+// for net, X, y in (split, own_X, own_y), (whole, X, y):
+//     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+//     for step in range(3):
+//         optimizer.zero_grad()
+//         nn.functional.cross_entropy(net(X), y).backward()
+//         optimizer.step()
+// split.unshard()  # joins what "data" cut; full_tensor() joins what "tensor" cut
+// for p, q in zip(split.parameters(), whole.parameters()):
+//     torch.testing.assert_close(p.full_tensor() if isinstance(p, DTensor) else p, q)
+// print(f"rank {dist.get_rank()} is {d, t}, with X {tuple(own_X.shape)} and up "
+//       f"{tuple(split.up.weight.to_local().shape)}: as one process")
+// dist.destroy_process_group()
+// ```
+//
+// As in `mesh_train_batch()`, row d of the mesh gets part d of the images. `fully_shard()` does
+// what `sum_over_networks()` does, but takes the mean, because each row's loss is a mean. Like
+// ZeRO-3, it also divides what a rank keeps: between steps, a quarter of `up.weight`. In front of
+// `up`, `ColwiseParallel` gathers the tokens like `enter_from_tokens()`, and `RowwiseParallel` ends
+// like `leave_to_tokens()`.
+//
+// The sum of `whole_grad` in `vit_gradients()` is hidden. Each rank knows the gradient of the
+// norm's weight from its own tokens only. DTensor marks it as `Partial()`, a part of a sum, and
+// FSDP adds the parts. Now leave out the line of the norm. The program still trains, and the first
+// loss is right, but the check fails.
+//
 // ### Which mesh is the fastest?
 //
 // With k devices, of which t split each network, a device sends about $8 L \cdot b T D \cdot t / k$
