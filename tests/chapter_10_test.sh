@@ -12,6 +12,7 @@ figures log 'length > 100 && !/^test acc/'
 verdict "ends without an error, and prints no NaN"
 is_png plots/$name.png
 is_png plots/${name}_block.png
+is_png plots/${name}_bf16.png
 is_svg plots/${name}_block.svg 'forward (attention_forward) on'
 verdict "the pictures"
 # D = 64, L = 4 blocks, 16 tokens of each of 64 images: 16 sums of 64 * 16 * 64 floats, of which each of k = 4 devices sends
@@ -59,6 +60,20 @@ figures log '/^  (dgx-a100|rtx4090-pcie|p100-25gbe) +(64|512) +[0-9.]+ +[0-9.]+ 
       if (($2 == 64 || $1 ~ /^p100/) && ($6 >= $4 || $6 >= $5 || $6 >= $7)) print }
     END { if (n != 6) print n, "rows" }'
 verdict "the fastest mesh"
+# One rounding to nearest: an error of about 2^-9 / sqrt(3), truncation's is twice that; of nearly no weight is the copy lost.
+figures plots/${name}_bf16.csv 'NR == 1 { if ($0 != "devices,ring,tree,float32") print; next } { n++ }
+    $1 != 2 ^ (n - 1) || (n == 1) != ($2 + $3 + $4 == 0) { print }
+    n > 1 && !($4 > 0.0012 && $4 < 0.0022 && $3 >= $4 && $3 < 0.006) { print }
+    n > 2 && !($2 > $3) { print } n == 11 && !($2 > 0.04 && $2 < 0.4) { print } END { if (n != 11) print n, "rows" }'
+log_rows <<'ROWS'
+1024 gradients in bfloat16 | 4..40 0.12..0.6 0.12..0.22
+0.001 with a float32 copy | * 1000..20000 1..400
+0.001 only in bfloat16 | * 1000..20000 576
+0.0001 with a float32 copy | * 5000..40000 1..575
+0.0001 only in bfloat16 | * 120000..180000 576
+ROWS
+figures log '/^ +0.0001 +(with|only)/ { loss[n++] = $(NF - 2) } END { if (n != 2 || !(loss[1] > loss[0] + 0.1)) print n, loss[0], loss[1] }'
+verdict "sixteen bits"
 
 works --devices 2 --epochs 1 --steps 3 --batch-size 16 --train-size 320 --test-size 16
 log_rows <<'ROWS'

@@ -4,6 +4,7 @@
 // that each mistake of mistakes.h shows. To be run from the repository root.
 #include "chapters/10_a_transformer/mesh.h"
 #include "chapters/10_a_transformer/mistakes.h"
+#include "chapters/10_a_transformer/sixteen_bits.h"
 #include "common/device/ledger.h"
 #include "common/tensor/autograd.h"
 #include "figures.h"
@@ -355,6 +356,80 @@ TEST_ON_BOTH(devices_send_the_bytes_of_the_formula) {
         }
         vit_free(v);
     }
+}
+
+// ---- sixteen bits --------------------------------------------------------------------------------
+
+// From the definition: a multiple of a power of two that leaves 8 significant bits, or fewer below
+// the smallest normal number.
+static float rounded(float x) {
+    int exponent;
+    if (x == 0 || !isfinite(x)) return x;
+    frexp((double)x, &exponent);
+    int last = exponent - 8 > -133 ? exponent - 8 : -133;
+    return (float)ldexp(rint(ldexp((double)x, -last)), last);
+}
+
+// All upper halves, with lower halves at and beside a tie: denormals, infinities and NaN, too.
+TEST(rounds_to_the_nearest_bfloat16) {
+    static const uint32_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    for (uint32_t upper = 0; upper <= 0xffff; upper++)
+        for (size_t i = 0; i < COUNT(lower); i++) {
+            uint32_t bits = upper << 16 | lower[i], got_bits;
+            float x, got, expected;
+            memcpy(&x, &bits, sizeof x);
+            got = x;
+            round_to_bfloat16(&got, 1);
+            memcpy(&got_bits, &got, sizeof got);
+            expected = rounded(x);
+            if (isnan(x) ? !isnan(got) : memcmp(&got, &expected, sizeof got) != 0)
+                fail_msg("%08x becomes %08x", bits, got_bits);
+            if (got_bits & 0xffff) fail_msg("%08x has more than 16 bits", got_bits);
+        }
+}
+
+static float sum_of_ones(SumOfDevices *way, int k) {
+    float one = 1, *x[1024], sum[1];
+    for (int i = 0; i < k; i++) x[i] = &one;
+    way(x, k, 1, sum);
+    return sum[0];
+}
+
+TEST(sums_lose_what_sixteen_bits_cannot_hold) {
+    assert_true(sum_of_ones(sum_along_ring, 1024) == 256);
+    assert_true(sum_of_ones(sum_up_tree, 1024) == 1024);
+    assert_true(sum_of_ones(sum_in_float32, 1024) == 1024);
+    assert_true(sum_of_ones(sum_up_tree, 257) == 256); // 257 and 259: ties
+    assert_true(sum_of_ones(sum_in_float32, 259) == 260);
+    assert_true(sum_of_ones(sum_up_tree, 3) == 3 && sum_of_ones(sum_in_float32, 1) == 1);
+}
+
+// The network computes with rounded weights in any case.
+TEST(only_a_float32_copy_keeps_small_updates) {
+    Tensor *X, *y;
+    Device *device = cpu_device(0);
+    size_t n = vit_numbers(WIDTH);
+    float losses[2];
+    formula_batch(ROWS, &X, &y);
+    keep(X), keep(y);
+    for (int copy = 0; copy <= 1; copy++) {
+        size_t ones = 0, moved = 0;
+        Vit *v = vit_new(OPTIONS(.data = 0), &device, 1, start_of());
+        float *weights = values_of(v->shards[0].flat);
+        const float *start = values_of(v->shards[0].flat);
+        if (!copy) round_to_bfloat16(weights, n);
+        losses[copy] = train_batch_in_bfloat16(v, weights, copy, X, y, 1e-4f);
+        for (int s = 1; s < 30; s++) train_batch_in_bfloat16(v, weights, copy, X, y, 1e-4f);
+        round_to_bfloat16(weights, n);
+        for (size_t j = 0; j < n; j++) {
+            ones += start[j] == 1;
+            moved += start[j] == 1 && weights[j] != 1;
+        }
+        assert_int_equal(ones, (2 * BLOCKS + 1) * WIDTH);
+        if (copy ? moved < ones / 4 : moved > 0) fail_msg("%zu of %zu moved", moved, ones);
+        vit_free(v);
+    }
+    assert_true(losses[0] == losses[1]);
 }
 
 // ---- mistakes ------------------------------------------------------------------------------------

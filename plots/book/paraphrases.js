@@ -21,6 +21,7 @@ const PARAPHRASES = {
     "tp2-gives-other-numbers-than-tp1-an-error-or-rounding": ["inconsistent loss between different TP", "loss differences between single GPU and tensor parallelism"],
     "number-of-attention-heads-must-be-divisible-by-tensor-parallel-size-which-sizes-can-i-use": ["num_heads must be divisible by mp_size", "3 GPUs tensor parallel attention heads"],
     "can-i-load-a-checkpoint-with-another-tensor-parallel-size": ["resume training with a different tensor parallel value", "merge tensor parallel checkpoints"],
+    "why-are-sums-of-gradients-kept-in-float32-if-everything-else-is-bf16": ["why bf16 mode must use fp32 for accumulation and communication", "bf16 parameters and fp32 gradients"],
     "eight-gpus-have-96-gb-why-does-it-say-11-gb": ["CUDA out of memory with 8 GPUs", "DDP, out of memory, how should I set batch size?"],
     "do-i-need-fsdp-if-the-model-fits-ddp-zero-1--2-or-fsdp": ["why FSDP not DDP?", "switch between DDP, ZeRO-1, ZeRO-2 and FSDP"],
     "why-does-gpu-0-need-more-memory-than-the-others": ["DataParallel imbalanced memory usage", "first GPU out of memory"],

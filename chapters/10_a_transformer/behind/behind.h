@@ -77,3 +77,9 @@ void tell_costs(const VitPlan *plan);
 // with
 // --machine none.
 void draw_block(const char *png);
+
+// bfloat16.c: up to 1,024 gradients in bfloat16, added in three ways, as book_output("_bf16.csv")
+// and a picture. Returns how many times as large the error is along a ring as up a tree.
+double draw_sums(const VitPlan *plan, const Dataset *data);
+// How many weights do not move in a short training, with and without a float32 copy.
+void print_unmoved(VitPlan plan, const Dataset *data);
