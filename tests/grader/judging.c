@@ -151,6 +151,10 @@ static Likeness likeness(const Judgement *j, int part, int shown, int r) {
     return l;
 }
 
+static bool is_starter(const Judgement *j, int r) {
+    return strcmp(j->expected->rivals[r].name, "starter") == 0;
+}
+
 // A rival that agrees in the whole part, or in two thirds of the cases that differ, the one that is
 // shown among them. (That nothing came says little: then it must agree in the facts of all parts.)
 // Of several, the one that agrees in most facts of all.
@@ -162,6 +166,7 @@ int judgement_rival(const Judgement *j, int part) {
         Likeness l = likeness(j, part, shown, r);
         bool whole = l.differ == 0, mostly = 3 * l.like >= 2 * l.wrong;
         if (l.told == 0 && l.agree < j->expected->num_facts) continue;
+        if (j->points > 0 && is_starter(j, r)) l.agree = 0; // others first
         if (l.own == 0 || !l.shown || !(whole || mostly) || whole < best_whole) continue;
         if (whole == best_whole && l.agree <= best_agree) continue;
         best = r;
@@ -221,7 +226,7 @@ char *judgement_reason(const Judgement *j, int part) {
 
 char *judgement_hint(const Judgement *j, int part) {
     int r = judgement_rival(j, part), i = first_wrong(j, part);
-    if (r >= 0 && j->points > 0 && strcmp(j->expected->rivals[r].name, "starter") == 0)
+    if (r >= 0 && j->points > 0 && is_starter(j, r))
         return xstrdup("nothing of this is written yet");
     if (r >= 0) return xstrdup(j->expected->rivals[r].hint);
     const Ended *ended = i < 0 ? NULL : broken_off(j, j->expected->facts[i].group);
