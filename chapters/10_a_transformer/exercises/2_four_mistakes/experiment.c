@@ -22,8 +22,9 @@ typedef struct Run {
 
 static double length_of(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES]) {
     double squares = 0;
-    float *whole = mesh_join(m, of);
-    for (size_t j = 0; j < mesh_numbers(m); j++) squares += (double)whole[j] * (double)whole[j];
+    float *whole = small_mesh_join(m, of);
+    for (size_t j = 0; j < small_mesh_numbers(m); j++)
+        squares += (double)whole[j] * (double)whole[j];
     free(whole);
     return sqrt(squares);
 }
@@ -40,8 +41,8 @@ static float undivided_step(Mesh *m, float lr) {
 static void train(int r, const Flags *flags, const Dataset *data, Run *run) {
     Tensor *X, *y;
     DataIter *iter = data_iter_new(data, flags->batch_size, true, flags->seed);
-    Mesh *m =
-        mesh_new(meshes[r][0], meshes[r][1], (Sizes){784, 64, FASHION_MNIST_CLASSES}, flags->seed);
+    Mesh *m = small_mesh_new(meshes[r][0], meshes[r][1], (Sizes){784, 64, FASHION_MNIST_CLASSES},
+                             flags->seed);
     data_iter_start(iter, 0);
     for (int s = 0; s < STEPS && data_iter_next(iter, &X, &y); s++) {
         ledger_reset();
@@ -51,11 +52,11 @@ static void train(int r, const Flags *flags, const Dataset *data, Run *run) {
         run->norms[s] =
             (double)(r > 0 ? step(m, flags->lr, MAX_NORM) : undivided_step(m, flags->lr));
         synchronize_all();
-        run->bytes = mesh_bytes(m);
+        run->bytes = small_mesh_bytes(m);
         run->lengths[s] = length_of(m, m->averages);
-        run->apart[s] = mesh_copies_apart(m);
+        run->apart[s] = small_mesh_copies_apart(m);
     }
-    mesh_free(m);
+    small_mesh_free(m);
     data_iter_free(iter);
 }
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// Says which devices work together: fills m->tensor_groups and m->data_groups (mesh.h).
+// Says which devices work together: fills m->tensor_groups and m->data_groups (small_mesh.h).
 void groups_of(Mesh *m) {
     for (int d = 0; d < m->dp; d++)
         for (int t = 0; t < m->tp; t++) {

@@ -10,8 +10,8 @@
 // **Aim.** You find mistakes that the losses hardly show, by comparing facts with undivided
 // training.
 //
-// **Your task.** Read mesh.h. Then find the four mistakes and correct them. The comments say what
-// the functions should do. You do not have to rewrite any of them.
+// **Your task.** Read small_mesh.h. Then find the four mistakes and correct them. The comments say
+// what the functions should do. You do not have to rewrite any of them.
 //
 // **How it is checked.** A small network trains on 1 x 1, 1 x 2, 2 x 1, 2 x 2, 2 x 4 and 4 x 2
 // devices, and functions get gradients that are drawn. Losses, parameters, norms and Adam's
@@ -30,7 +30,7 @@
 
 // YOUR CODE HERE: in the functions that are wrong.
 
-// Says which devices work together: fills m->tensor_groups and m->data_groups (mesh.h).
+// Says which devices work together: fills m->tensor_groups and m->data_groups (small_mesh.h).
 void groups_of(Mesh *m) {
     for (int d = 0; d < m->dp; d++)
         for (int t = 0; t < m->tp; t++) {

@@ -1,7 +1,7 @@
 // your_part.h: what the files of this exercise know of each other: your part.
 #pragma once
 
-#include "mesh.h"
+#include "small_mesh.h"
 
 void groups_of(Mesh *m);
 void reduce_gradients(Mesh *m);

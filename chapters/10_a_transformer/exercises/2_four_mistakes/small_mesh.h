@@ -1,5 +1,6 @@
-// mesh.h: a small network on dp x tp devices. A *tensor group* of tp devices splits the layers over
-// its devices, and dp such groups split the minibatch. (The rest is what the exercise is about.)
+// small_mesh.h: a small network on dp x tp devices. A *tensor group* of tp devices splits the
+// layers over its devices, and dp such groups split the minibatch. (The rest is what the exercise
+// is about.)
 #pragma once
 
 #include "common/tensor/adam.h"
@@ -31,8 +32,8 @@ typedef struct Mesh {
 
 // Calls groups_of(), and gives each device its shards of a network that is drawn from the seed, the
 // same for all meshes.
-Mesh *mesh_new(int dp, int tp, Sizes sizes, uint64_t seed);
-void mesh_free(Mesh *m);
+Mesh *small_mesh_new(int dp, int tp, Sizes sizes, uint64_t seed);
+void small_mesh_free(Mesh *m);
 
 // Begins a step with the minibatch X (rows,in), y (rows), where dp tp divides rows, and computes
 // gradients. Returns the mean loss of all rows. Waits.
@@ -54,14 +55,14 @@ void multiply(Tensor *t, float factor);
 
 // All numbers of such tensors (params, grads or averages), as one device would have them, from the
 // first tensor group. free() them.
-float *mesh_join(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES]);
-size_t mesh_numbers(const Mesh *m);
+float *small_mesh_join(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES]);
+size_t small_mesh_numbers(const Mesh *m);
 // The reverse, for all tensor groups.
-void mesh_cut(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES], const float *whole);
+void small_mesh_cut(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES], const float *whole);
 // How many tensors of params differ in a bit from the first copy, which another device has.
-int mesh_copies_apart(const Mesh *m);
+int small_mesh_copies_apart(const Mesh *m);
 // Since ledger_reset(): bytes between devices of one host, and of two hosts.
 typedef struct HostBytes {
     long inside, across;
 } HostBytes;
-HostBytes mesh_bytes(const Mesh *m);
+HostBytes small_mesh_bytes(const Mesh *m);

@@ -1,5 +1,5 @@
-// mesh.c: see mesh.h.
-#include "mesh.h"
+// small_mesh.c: see small_mesh.h.
+#include "small_mesh.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static size_t numbers_of(const Mesh *m, int p) {
     return (size_t)(is_split(p) ? n * m->tp : n);
 }
 
-size_t mesh_numbers(const Mesh *m) {
+size_t small_mesh_numbers(const Mesh *m) {
     size_t n = 0;
     for (int p = 0; p < NUM_PARAMS; p++) n += numbers_of(m, p);
     return n;
@@ -40,15 +40,15 @@ static size_t first_of(const Mesh *m, int p, int t) {
     return is_split(p) ? numbers_of(m, p) / (size_t)m->tp * (size_t)t : 0;
 }
 
-float *mesh_join(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES]) {
-    float *whole = xmalloc(mesh_numbers(m) * sizeof *whole), *to = whole;
+float *small_mesh_join(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES]) {
+    float *whole = xmalloc(small_mesh_numbers(m) * sizeof *whole), *to = whole;
     for (int p = 0; p < NUM_PARAMS; to += numbers_of(m, p++))
         for (int t = 0; t < m->tp; t++)
             tensor_read(of[p][m->tensor_groups[0][t]], to + first_of(m, p, t));
     return whole;
 }
 
-void mesh_cut(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES], const float *whole) {
+void small_mesh_cut(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES], const float *whole) {
     for (int p = 0; p < NUM_PARAMS; whole += numbers_of(m, p++))
         for (int d = 0; d < m->dp; d++)
             for (int t = 0; t < m->tp; t++)
@@ -56,7 +56,7 @@ void mesh_cut(const Mesh *m, Tensor *const of[NUM_PARAMS][MOST_DEVICES], const f
 }
 
 static void write_start(Mesh *m, uint64_t seed) {
-    float *start = xmalloc(mesh_numbers(m) * sizeof *start), *next = start;
+    float *start = xmalloc(small_mesh_numbers(m) * sizeof *start), *next = start;
     for (int p = 0; p < NUM_PARAMS; p++) {
         size_t n = numbers_of(m, p);
         int inputs = p == UP_WEIGHT ? m->sizes.in : m->sizes.hidden;
@@ -65,7 +65,7 @@ static void write_start(Mesh *m, uint64_t seed) {
         for (size_t j = 0; j < n && p == NORM_WEIGHT; j++) next[j] += 1;
         next += n;
     }
-    mesh_cut(m, m->params, start);
+    small_mesh_cut(m, m->params, start);
     free(start);
 }
 
@@ -85,7 +85,7 @@ static void check_groups(const Mesh *m) {
         }
 }
 
-Mesh *mesh_new(int dp, int tp, Sizes sizes, uint64_t seed) {
+Mesh *small_mesh_new(int dp, int tp, Sizes sizes, uint64_t seed) {
     Mesh *m = xcalloc(1, sizeof *m);
     Tensor *all[NUM_PARAMS * MOST_DEVICES];
     int n = dp * tp;
@@ -105,14 +105,15 @@ Mesh *mesh_new(int dp, int tp, Sizes sizes, uint64_t seed) {
         }
     }
     write_start(m, seed);
-    m->adam = adam_new(all, NUM_PARAMS * n, (AdamOptions){0});
+    // The usual eps, 1e-8, would make a step depend a little on how long the gradient is.
+    m->adam = adam_new(all, NUM_PARAMS * n, (AdamOptions){.eps = 1e-30f});
     for (int r = 0; r < n; r++)
         for (int p = 0; p < NUM_PARAMS; p++)
             m->averages[p][r] = adam_state(m->adam, p * n + r).exp_avg;
     return m;
 }
 
-void mesh_free(Mesh *m) {
+void small_mesh_free(Mesh *m) {
     synchronize_all();
     adam_free(m->adam);
     for (int r = 0; r < m->dp * m->tp; r++) {
@@ -122,7 +123,7 @@ void mesh_free(Mesh *m) {
     free(m);
 }
 
-int mesh_copies_apart(const Mesh *m) {
+int small_mesh_copies_apart(const Mesh *m) {
     int apart = 0;
     for (int p = 0; p < NUM_PARAMS; p++)
         for (int d = 0; d < m->dp; d++)
@@ -138,7 +139,7 @@ int mesh_copies_apart(const Mesh *m) {
     return apart;
 }
 
-HostBytes mesh_bytes(const Mesh *m) {
+HostBytes small_mesh_bytes(const Mesh *m) {
     HostBytes bytes = {0};
     for (int r = 0; r < m->dp * m->tp; r++)
         for (int s = 0; s < m->dp * m->tp; s++) {
