@@ -43,7 +43,7 @@ static void record_joined(int part, const Mesh *m, Tensor *const of[NUM_PARAMS][
     free(whole);
 }
 
-// ---- three steps -----------------------------------------------------------------------------------
+// ---- three steps -------------------------------------------------------------------------------
 
 static void draw_minibatch(Tensor *X, Tensor *y, int out) {
     float values[MOST_ROWS * 8];
@@ -90,7 +90,7 @@ static void train(int c) {
     small_mesh_free(m);
 }
 
-// ---- given gradients: whole numbers, so that sums and squares are exact ----------------------------
+// ---- given gradients: whole numbers, so that sums and squares are exact ------------------------
 
 static void reduce(int c) {
     Mesh *m = begin("the sum of given gradients", c);

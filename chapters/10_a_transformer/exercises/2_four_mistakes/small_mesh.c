@@ -9,7 +9,7 @@
 #include "chapters/03_split_batch/split_batch.h"
 #include "your_part.h"
 
-// ---- parameters ----------------------------------------------------------------------------------
+// ---- parameters --------------------------------------------------------------------------------
 
 bool is_split(int p) { return p == UP_WEIGHT || p == UP_BIAS || p == DOWN_WEIGHT; }
 
@@ -69,7 +69,7 @@ static void write_start(Mesh *m, uint64_t seed) {
     free(start);
 }
 
-// ---- the mesh --------------------------------------------------------------------------------------
+// ---- the mesh ----------------------------------------------------------------------------------
 
 static void check_groups(const Mesh *m) {
     bool found[2][MOST_DEVICES] = {{false}};
@@ -149,7 +149,7 @@ HostBytes small_mesh_bytes(const Mesh *m) {
     return bytes;
 }
 
-// ---- what a step is made of --------------------------------------------------------------------------
+// ---- what a step is made of --------------------------------------------------------------------
 
 void sum_over(Tensor *const of[], const int group[], int n) {
     Tensor *members[MOST_DEVICES];
@@ -166,7 +166,7 @@ void multiply(Tensor *t, float factor) {
     launch(t->device, scale, .x = t->data, .factor = factor, .n = numel(t));
 }
 
-// ---- forward and backward, in a tensor group -----------------------------------------------------------
+// ---- forward and backward, in a tensor group ---------------------------------------------------
 
 // sums[i] becomes part i of the sum of all from[].
 static void add_parts(Tensor *const sums[], Tensor *const from[], int k) {
