@@ -22,7 +22,7 @@ RECORDED      := $(BOOK_CHAPTERS:%=$(BUILD)/recorded/%)
 RUNS          := $(BOOK_CHAPTERS:%=$(BUILD)/runs/%/stdout)
 
 # (All files of the chapter come before the library, which has them, too.)
-recorded_objects = $(patsubst %,$(BUILD)/recorded/obj/%.o,$(filter-out %/in_one_file.c,$(wildcard chapters/$1/*.c \
+recorded_objects = $(patsubst %,$(BUILD)/recorded/obj/%.o,$(filter-out %/in_one_file.c %/no_ranks.c,$(wildcard chapters/$1/*.c \
                    chapters/$1/behind/*.c))) $(BUILD)/obj/plots/book/record.c.o
 $(foreach chapter,$(BOOK_CHAPTERS),$(eval $(call MADE_OF,$(BUILD)/recorded/$(chapter),$(call recorded_objects,$(chapter)))))
 
