@@ -11,7 +11,7 @@
 # is given). Commands run in the order of the page, in one folder, the same one only once. Those that need mpirun are left
 # out where there is none.
 set -eu
-build=$(realpath "$1") folder=$2 page=${3:-chapters/questions.md}
+build=$(realpath "$1") folder=$(realpath -m "$2") page=${3:-chapters/questions.md}
 . "$(dirname "$0")/tools.sh"
 tab=$(printf '\t')
 new=$folder.new work=$folder.new
