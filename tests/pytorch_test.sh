@@ -57,13 +57,14 @@ for file in chapters/*/in_pytorch.py; do
 done
 "$torch/torchrun" --nproc-per-node 4 chapters/08_many_machines/star_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
 "$torch/python" chapters/09_what_each_device_keeps/recompute_in_pytorch.py >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
-on_page() { # FILE RANKS: a program that chapter 10's page says to save
-    sed -n "/\`$1\`/,\$s|^// \{0,1\}||p" chapters/10_a_transformer/main.c | sed '1,/^```python$/d; /^```$/,$d' >"$work/$1"
-    "$torch/torchrun" --nproc-per-node "$2" "$work/$1" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
-    [ "$(grep -o ': as one process' "$work/said" | wc -l)" = "$2" ] || complain "$1: $(cat "$work/said")"
+as_one_process() { # RANKS FILE
+    "$torch/torchrun" --nproc-per-node "$1" "$2" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
+    [ "$(grep -o ': as one process' "$work/said" | wc -l)" = "$1" ] || complain "$2: $(cat "$work/said")"
 }
-on_page mlp.py 2
-on_page mesh.py 4
+# The program that chapter 10's page says to save.
+sed -n '/`mlp.py`/,$s|^// \{0,1\}||p' chapters/10_a_transformer/main.c | sed '1,/^```python$/d; /^```$/,$d' >"$work/mlp.py"
+as_one_process 2 "$work/mlp.py"
+as_one_process 4 chapters/10_a_transformer/mesh_in_pytorch.py
 verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------

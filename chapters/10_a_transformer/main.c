@@ -328,11 +328,8 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // With `arena_give_back()`, a device returns the memory of everything that has full size. But in
 // the backward pass, the first product of a pair needs all tokens again, for the gradient of its
-// weight. So they are gathered once more, which makes five exchanges of four:
-//
-// sequence.c:gather_gradients
-//
-// Megatron-LM does the same, and hides this exchange behind a product.
+// weight. So they are gathered once more (`gather_gradients()`), which makes five exchanges of
+// four. Megatron-LM does the same, and hides this exchange behind a product.
 //
 // There is one more change. A layer norm's weight is on every device, and now each device has seen
 // only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
@@ -406,75 +403,30 @@ static double evaluate(Vit *v, DataIter *iter);
 // halves. A network that has a quarter of the images has 8 of these groups. (The same holds for
 // devices that split the tokens.)
 //
-// The same mesh can consist of processes, as in chapter 8, with one device each. Each rank is in
-// two groups: its network, which is on neighbouring ranks, and its *peers*, which have the same
-// part of the parameters in the other networks. If a host has as many ranks as a network has
-// devices, the sums of the blocks stay inside the host, and only gradients go to other hosts:
+// The mesh can also consist of chapter 8's ranks, with one device each (`over_ranks.c`). If a host
+// has as many ranks as a network has devices, the sums of the blocks stay inside the host, and only
+// gradients go to other hosts. `mpirun -n 4 build/10_a_transformer --mesh 2x2` makes 20 steps with
+// four ranks, and then finds no parameter that differs from one device's.
 //
-// over_ranks.c:over_ranks_new
-//
-// over_ranks.c:over_ranks_train_batch
-//
-// `mpirun -n 4 build/10_a_transformer --mesh 2x2` makes 20 steps with four ranks, and then finds no
-// parameter that differs from one device's. The ranks add with chapter 2's tree: neighbours first,
-// then pairs of neighbours, which is halves to halves.
-//
-// To do the same in PyTorch, save this program as `mesh.py`, and start it with `torchrun
-// --nproc-per-node 4 mesh.py`:
+// `mesh_in_pytorch.py` in this folder does the same in 40 lines of PyTorch, and compares itself
+// with one process. This is its core:
 //
 // ```python
-// import copy
-// import torch
-// from torch import distributed as dist, nn
-// from torch.distributed.fsdp import fully_shard
-// from torch.distributed.tensor import DTensor, Replicate, Shard, parallel as tp
-//
 // mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
-// torch.set_default_device(mesh.device_type)  # with four GPUs, write "cuda" above
-// torch.set_default_dtype(torch.float64)  # so that a difference is not rounding
-//
-// class Net(nn.Module):
-//     def __init__(self):
-//         super().__init__()
-//         self.norm, self.head = nn.LayerNorm(64), nn.Linear(64, 10)
-//         self.up, self.gelu, self.down = nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)
-//     def forward(self, X):  # (images,tokens,64)
-//         return self.head(X + self.down(self.gelu(self.up(self.norm(X))))).mean(1)
-//
-// torch.manual_seed(0)  # every rank draws everything, and then uses its part
-// whole, X, y = Net(), torch.randn(32, 16, 64), torch.randint(10, (32,))
-// split = tp.parallelize_module(copy.deepcopy(whole), mesh["tensor"], {
+// split = tp.parallelize_module(net, mesh["tensor"], {
 //     "norm": tp.SequenceParallel(),  # its input is cut along dimension 1, the tokens
 //     "up": tp.ColwiseParallel(input_layouts=Shard(1)),
 //     "down": tp.RowwiseParallel(output_layouts=Shard(1)),
 //     "head": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
 // fully_shard(split, mesh=mesh["data"])
-// d, t = mesh.get_coordinate()
-// own_X, own_y = X.chunk(2)[d].chunk(2, 1)[t], y.chunk(2)[d]
-// for net, X, y in (split, own_X, own_y), (whole, X, y):
-//     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-//     for step in range(3):
-//         optimizer.zero_grad()
-//         nn.functional.cross_entropy(net(X), y).backward()
-//         optimizer.step()
-// split.unshard()  # joins what "data" cut; full_tensor() joins what "tensor" cut
-// for p, q in zip(split.parameters(), whole.parameters()):
-//     torch.testing.assert_close(p.full_tensor() if isinstance(p, DTensor) else p, q)
-// print(f"rank {dist.get_rank()} is {d, t}, with X {tuple(own_X.shape)} and up "
-//       f"{tuple(split.up.weight.to_local().shape)}: as one process")
-// dist.destroy_process_group()
 // ```
 //
-// As in `mesh_train_batch()`, row d of the mesh gets part d of the images. `fully_shard()` does
-// what `sum_over_networks()` does, but takes the mean, because each row's loss is a mean. Like
-// ZeRO-3, it also divides what a rank keeps: between steps, a quarter of `up.weight`. In front of
-// `up`, `ColwiseParallel` gathers the tokens like `enter_from_tokens()`, and `RowwiseParallel` ends
-// like `leave_to_tokens()`.
-//
-// The sum of `whole_grad` in `vit_gradients()` is hidden. Each rank knows the gradient of the
-// norm's weight from its own tokens only. DTensor marks it as `Partial()`, a part of a sum, and
-// FSDP adds the parts. Now leave out the line of the norm. The program still trains, and the first
-// loss is right, but the check fails.
+// Row d of the mesh gets part d of the images. `fully_shard()` sums over the networks (and also
+// divides what each rank keeps, like ZeRO-3). In front of `up`, `ColwiseParallel` gathers the
+// tokens like `enter()`, and `RowwiseParallel` ends like `leave()`. The sum of `vit_gradients()` is
+// hidden: DTensor marks the gradient of the norm's weight as `Partial()`, a part of a sum, and FSDP
+// adds the parts. If you leave out the line of the norm, the program still trains, and the first
+// loss is right, but the comparison fails.
 //
 // ### Which mesh is the fastest?
 //
@@ -502,8 +454,6 @@ static double evaluate(Vit *v, DataIter *iter);
 // parts of four devices, they must be put together and cut again. `vit_save()` puts together the
 // parameters and both moments of Adam, and `vit_resume()` cuts them for the devices that there are:
 //
-// checkpoint.c:vit_resume
-//
 // behind/tables.c:print_resharded
 //
 // PyTorch's `torch.distributed.checkpoint` reaches the same with files that have the parts and
@@ -525,10 +475,6 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // sixteen_bits.c:sum_along_ring
 //
-// sixteen_bits.c:sum_up_tree
-//
-// sixteen_bits.c:sum_in_float32
-//
 // main.c:ask_about_sums
 //
 // ![The error of the sum, compared with the exact sum of the rounded gradients. Along the ring, it
@@ -542,12 +488,9 @@ static double evaluate(Vit *v, DataIter *iter);
 // stable on 96 GPUs but not on 384, until gradients were no longer [added in
 // bfloat16](https://github.com/pytorch/pytorch/issues/106395).
 //
-// An update of a weight is a sum, too. Here, the network computes with rounded weights, and the
-// update is added either to a float32 copy or to the rounded weights. (All else is in float32.)
-//
-// sixteen_bits.c:train_batch_in_bfloat16
-//
-// *Not moved* are those of the 204,938 weights that, as bfloat16, end where they started:
+// An update of a weight is a sum, too. We train 100 steps with rounded weights, and the update is
+// added either to a float32 copy or to the rounded weights. (All else is in float32.) *Not moved*
+// are those of the 204,938 weights that, as bfloat16, end where they started:
 //
 // behind/bfloat16.c:print_unmoved
 //
