@@ -114,7 +114,7 @@ CUDA_KERNEL(batch_norm_backward_sums) {
     const struct Channels ch = cut_channels(a->N, a->C, a->S);
     float *sums = (float *)cuda_scratch(lane, sizeof(float) * ch.parts * 2 * ch.C);
     sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(*a, ch, sums);
-    const struct add_bias_backward_args rows = {sums, a->sums, 0, (int)ch.parts, 2 * a->C, 1};
+    const struct add_bias_backward_args rows = {sums, a->sums, 0, (int)ch.parts, 2 * a->C, 1, 0};
     cuda_kernels[KERNEL_add_bias_backward](lane, &rows);
 }
 

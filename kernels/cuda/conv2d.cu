@@ -387,7 +387,8 @@ static void multiply_few_weights(CudaLane *lane, const struct Chunks *c, int M, 
     const unsigned parts = (length + part - 1) / part, taps = (unsigned)c->taps;
     few_weights<<<parts, THREADS, 0, lane->stream>>>(c->planes, c->columns, M, taps, length, part,
                                                      c->sums);
-    const struct add_bias_backward_args rows = {c->sums, dW, beta, (int)parts, (int)(M * taps), 1};
+    const struct add_bias_backward_args rows = {c->sums,         dW, beta, (int)parts,
+                                                (int)(M * taps), 1,  0};
     cuda_kernels[KERNEL_add_bias_backward](lane, &rows); // the sum of the rows
 }
 
@@ -423,6 +424,6 @@ CUDA_KERNEL(conv2d_backward_params) {
     float *sums = (float *)cuda_scratch(lane, sizeof(float) * most_parts(s->M));
     sums_of_parts<<<blocks_for(ch), THREADS, 0, lane->stream>>>(
         a->dY, (const struct Positive *)a->pooled, ch, sums);
-    const struct add_bias_backward_args rows = {sums, a->db, a->beta, (int)ch.parts, s->M, 1};
+    const struct add_bias_backward_args rows = {sums, a->db, a->beta, (int)ch.parts, s->M, 1, 0};
     cuda_kernels[KERNEL_add_bias_backward](lane, &rows); // the sum of the rows
 }
