@@ -94,10 +94,11 @@ void print_mistakes(const VitRun runs[], const VitRun first[]) {
 void print_meshes(const VitRun runs[], int n) {
     printf("\n");
     Table t =
-        TABLE(NULL, WORDS("mesh", 30), WHOLE("parameters that differ"),
+        TABLE(NULL, WORDS("mesh", 19), WHOLE("parameters that differ"),
               FIXED("sent within a network", 2, .unit = "MB"), FIXED("to others", 2, .unit = "MB"));
     for (const VitRun *run = runs; run < runs + n; run++) {
-        add_device_count(&t, &run->plan);
+        table_text(&t, "%d x %d%s", run->plan.data, run->plan.tensor,
+                   run->plan.sequence ? ", tokens split" : "");
         table_numbers(&t, num_different_numbers(run, runs),
                       (double)(run->sent - run->sent_to_others), (double)run->sent_to_others);
     }
@@ -157,32 +158,31 @@ double print_when_it_pays(void) {
 }
 
 double print_best_mesh(void) {
-    static const char *const names[] = {"dgx-a100", "rtx4090-pcie", "p100-25gbe"};
-    static const int images[] = {64, 512};
-    double best = NAN;
+    enum { SHAPES = 5, MACHINES = 3, SIZES = 2 };
+    static const int shapes[SHAPES][2] = {{1, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 8}};
+    static const char *const names[MACHINES] = {"dgx-a100", "rtx4090-pcie", "p100-25gbe"};
+    static const int images[SIZES] = {64, 512};
+    int best = 0; // of the first row
     printf("\n");
-    Table t =
-        TABLE(NULL, WORDS("eight devices of", 16), WHOLE("images"), FIXED("t by the formula", 1),
-              FIXED("8 x 1", 1, .unit = "ms"), FIXED("4 x 2", 1, .unit = "ms"),
-              FIXED("2 x 4", 1, .unit = "ms"), FIXED("1 x 8", 1, .unit = "ms"));
-    for (size_t m = 0; m < sizeof names / sizeof *names; m++)
-        for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
-            double seconds[4];
-            for (int s = 0; s < 4; s++) {
-                VitPlan plan = {
-                    .data = 8 >> s, .tensor = 1 << s, .width = WIDE, .batch_size = images[i]};
-                VitRun run = model_step(&plan, machine_find(names[m]), false);
-                seconds[s] = run.seconds;
-                vit_run_free(&run);
-            }
-            table_text(&t, "%s", names[m]);
-            table_numbers(&t, images[i], sqrt(3.0 * WIDE * 8 / (images[i] * TOKENS)), seconds[0],
-                          seconds[1], seconds[2], seconds[3]);
-            if (m == 0 && i == 0) best = 0;
-            for (int s = 0; s < 4 && m == 0 && i == 0; s++)
-                if (best == 0 || seconds[s] < seconds[(int)log2(best)]) best = 1 << s;
+    Table t = TABLE(NULL, WORDS("a mesh on", 12), WHOLE("images"), FIXED("formula's t", 1),
+                    FIXED("1 x 1", 1, .unit = "ms"), FIXED("8 x 1", 1, .unit = "ms"),
+                    FIXED("4 x 2", 1, .unit = "ms"), FIXED("2 x 4", 1, .unit = "ms"),
+                    FIXED("1 x 8", 1, .unit = "ms"));
+    for (int row = 0; row < MACHINES * SIZES; row++) {
+        const char *name = names[row / SIZES];
+        int n = images[row % SIZES];
+        double seconds[SHAPES];
+        for (int s = 0; s < SHAPES; s++) {
+            VitPlan plan = {
+                .data = shapes[s][0], .tensor = shapes[s][1], .width = WIDE, .batch_size = n};
+            seconds[s] = model_step(&plan, machine_find(name), false).seconds;
+            if (row == 0 && s > 0 && (best == 0 || seconds[s] < seconds[best])) best = s;
         }
-    return best;
+        table_text(&t, "%s", name);
+        table_numbers(&t, n, sqrt(3.0 * WIDE * 8 / (n * TOKENS)), seconds[0], seconds[1],
+                      seconds[2], seconds[3], seconds[4]);
+    }
+    return shapes[best][1];
 }
 
 void tell_costs(const VitPlan *plan) {
