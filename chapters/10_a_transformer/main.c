@@ -479,12 +479,13 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // behind/tables.c:print_best_mesh
 //
-// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t. (Still,
-// eight of these cards are barely faster than one with 64 images.) The last machine has four GPUs
-// in each host. There, 8 x 1 must send all gradients from host to host, and 1 x 8 all sums. With 2
-// x 4, each network is inside a host, and each device sends only its quarter of the gradients to
-// the other host. It is the fastest, even with 512 images, where the formula says 1.7. This is the
-// mesh that people use: split layers inside a host, and split images across hosts.
+// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t. (With 64
+// images, eight of these cards are still barely faster than one.) The last machine has four GPUs in
+// each host. There, 8 x 1 must send all gradients from host to host, and 1 x 8 all sums. With 2 x
+// 4, each network is inside a host, and each device sends only its quarter of the gradients to the
+// other host. It is the fastest of the meshes, even with 512 images, where the formula says 1.7.
+// (With 64 images, a single GPU is faster than all of them.) This is the mesh that people use:
+// split layers inside a host, and split images across hosts.
 //
 // ### Another number of devices
 //
@@ -492,7 +493,7 @@ static double evaluate(Vit *v, DataIter *iter);
 // parts of four devices, they must be put together and cut again. `vit_save()` puts together the
 // parameters and both moments of Adam, and `vit_resume()` cuts them for the devices that there are:
 //
-// // behind/tables.c:print_resharded
+// behind/tables.c:print_resharded
 //
 // PyTorch's `torch.distributed.checkpoint` reaches the same with files that have the parts and
 // their places, so that no process ever needs the whole network.
