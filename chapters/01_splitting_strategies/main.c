@@ -99,7 +99,8 @@
 //           <------------------ allreduce --------------------->
 // ```
 //
-// Transformers are split in such pairs. The program does not do this (exercise 2 below does).
+// Transformers are split in such pairs (chapter 10). The program does not do this here, but
+// exercise 2 below does.
 //
 // ## The same step
 //

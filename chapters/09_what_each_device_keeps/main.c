@@ -254,7 +254,7 @@
 // If training fits in memory with DDP, use DDP. If not, ZeRO-1 and ZeRO-2 send no more. ZeRO-2
 // keeps less, and is faster on Ethernet. If the parameters are also too large, use ZeRO-3. Over
 // slow links, a step then takes about 1.5 times as long. In any stage, use recomputation if the
-// activations are too large.
+// activations are too large. (Chapter 10 divides the activations, too.)
 //
 // ## How many devices?
 //

@@ -58,8 +58,9 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // What does the backward pass of `leave()` have to do? Let $y = y_0 + y_1$ be the sum. The
 // derivative of $y$ with respect to $y_0$ is 1. So the gradient of $y_0$ is the gradient of $y$,
-// which each device already has. There is nothing to do. All devices go on to compute the same
-// loss, but it is one loss, not k of them, so the gradients of the devices are not added here.
+// which each device already has. There is nothing to do. (All devices go on to compute the loss
+// from $y$, but they compute the same one. If the gradients were added here, they would be those of
+// k times the loss.)
 //
 // At the beginning of the pair, it is the backward pass that needs a sum. In the forward pass, each
 // device already has X, and `enter()` does nothing. But X affects the loss through the columns of
@@ -80,9 +81,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // import torch
 // from torch import distributed as dist
 // from torch.nn import functional as F
-//
-// dist.init_process_group("gloo")  # on GPUs: "nccl", then the next line
-// # torch.set_default_device(f"cuda:{dist.get_rank()}")
+// dist.init_process_group("gloo")  # on GPUs: "nccl", and then, with import os:
+// # torch.set_default_device(f"cuda:{os.environ['LOCAL_RANK']}")
 // rank, k = dist.get_rank(), dist.get_world_size()
 //
 // def sum_of_ranks(X):
@@ -202,9 +202,10 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // Do devices that split the layers compute the same bits as one device? In the forward pass,
 // cutting by columns changes no bit, because the columns of a product do not depend on each other.
-// But cutting by rows cuts sums. (The gradient of X is a sum over the columns. So in the backward
-// pass, it is the other way round.) A sum of floating-point numbers depends on the order of the
-// additions, and normally one device would simply add all products from first to last.
+// But cutting by rows cuts sums. (In the backward pass, it is the other way round. The gradient of
+// X is a sum over the columns of W, so cutting by columns cuts this sum.) A sum of floating-point
+// numbers depends on the order of the additions, and normally one device would simply add all
+// products from first to last.
 //
 // So we give all devices the same order. Each sum is split into 8 groups, on one device, too. In
 // attention, group g contains the products of head g, and in the MLP, those of 32 of the 256
@@ -228,10 +229,11 @@ static double evaluate(Vit *v, DataIter *iter);
 // ```
 //
 // With two devices, each computes half of this tree, and the exchange performs the last addition.
-// With four, each computes a quarter, and the exchange performs the last two levels. The last
-// argument of `linear_by_rows()` is the number of groups on this device. There, they are in the
-// sums of the forward pass, and in `linear_by_columns()`, in those of the backward pass. The
-// exchange is chapter 2's sharded allreduce, but halves to halves (`sum_in_halves()`).
+// With four, each computes a quarter, and the exchange performs the last two levels. This is what
+// the last argument of `linear_by_rows()` and `linear_by_columns()` is for: it says how many of the
+// 8 groups this device has, and the kernel adds them in this order. The exchange is chapter 2's
+// sharded allreduce, except that the sums of the devices are added halves to halves, too
+// (`sum_in_halves()`).
 //
 // We train for 20 steps on CPU devices, each time with the same start and the same minibatches.
 // (GPUs ignore the groups, and their results agree apart from rounding.)
@@ -269,8 +271,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // ### Nothing to hide behind
 //
 // An exchange of gradients can overlap with the backward pass (chapter 6). The sums of a split
-// layer do not, because the next operation needs the result. (Megatron can hide a part of them: it
-// computes gradients of weights during the exchange.)
+// layer do not, because the next operation needs the result. In the figure, they take 9 % of the
+// block. (Megatron can hide a part of them: it computes gradients of weights during the exchange.)
 //
 // ![One block of width 1024 on four GPUs of a modelled DGX A100, with 64
 // images.](plots/10_a_transformer_block.png "Two timelines with four lanes each, forward and
@@ -280,37 +282,38 @@ static double evaluate(Vit *v, DataIter *iter);
 // ### Memory
 //
 // Splitting the layers divides the network and the activations of each image. Data parallelism
-// divides neither. (ZeRO divides the network, but a device with a single image needs all of its
-// activations.) We try it with a network of width 512 and 16 images, and a limit of 100 MB for each
-// device. One device does not have enough memory:
+// divides neither. (ZeRO-3 divides the network, but a device with a single image, or a single long
+// text, needs all of its activations.) We try it with a network of width 512 and 16 images, and a
+// limit of 100 MB for each device. One device does not have enough memory:
 //
 // recorded:one
 //
-// With data parallelism, four devices would not help, because each needs the whole network. Here is
-// what one device needs without a limit, and what each of four needs with the limit:
+// Parameters and gradients alone do not fit, so data parallelism on four devices would not help.
+// Here is what one device needs without a limit, and what each of four needs with the limit:
 //
 // behind/tables.c:print_split_memory
-//
-// *Kept* are parameters, gradients and moments, and each of the four devices has little more than a
-// quarter of them. So four devices have trained a network that does not fit on one, and again, no
-// bit differs.
+// (We train with a learning rate of 0.0003 here.) *Kept* are parameters, gradients and moments, and
+// each of the four devices has little more than a quarter of them. So four devices have trained a
+// network that does not fit on one, and again, no bit differs.
 //
 // Of the activations, only those inside the pairs are divided. For each token and block, that is
 // $19 D + a T$ numbers: queries, keys and values before and after their bias, the results of the
 // heads, the MLP's $4 D$ columns before and after bias and GELU, and the scores of $a = 8$ heads.
 // Another $6 D$ are outside: the results of layer norms, biases and additions, which every device
-// has for all tokens. The column *formula* has $6 D + (19 D + a T) / k$ in MB. (Activations are
-// more than that by the layers outside the blocks, by gradients, and by what an exchange receives.)
-// The last row of the table is for the section after the mistakes.
+// has for all tokens. The column *formula* has $6 D + (19 D + a T) / k$ numbers for each token and
+// block, in MB. (The column *activations* also has the layers outside the blocks, gradients of
+// activations, and what an exchange receives.) The last row of the table belongs to a later
+// section.
 //
 // ## When does it pay?
 //
 // The next table has the modelled time of one training step for a network of width 1024, with 50
 // million parameters. In `dgx-a100`, NVLink connects the four GPUs. In `rtx4090-pcie`, four
-// consumer cards exchange everything over PCIe, and in `cluster-10gbe`, each GPU is in a different
-// host. All products are in float32, without tensor cores (with `--tf32`, an A100 is several times
-// as fast). When the images are split, the gradients are exchanged after the backward pass, without
-// overlap.
+// consumer cards exchange everything over PCIe, and in `cluster-10gbe`, each A100 is in a different
+// host. All products are in float32, without tensor cores. (So an RTX 4090 is faster here. With
+// tensor cores, computing takes less time, exchanges take the same, and splitting the layers pays
+// off less.) When the images are split, the gradients are exchanged after the backward pass. The
+// last column shows the shortest possible time, if all of the exchange were hidden behind it.
 //
 // main.c:ask_when
 //
@@ -318,12 +321,13 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // On the DGX, splitting the layers is fastest with 8 and 32 images. There is little to compute, but
 // with data parallelism, the devices must still exchange all gradients, and each of them must
-// update all parameters. (If that exchange were hidden behind the backward pass, both would take
-// the same time with 32 images.) With 128 images, both take about the same time, and with 512, it
-// is better to split the images. (By the formula, both send the same number of bytes if $b T = 3
-// D$, which means 192 images here.) On the PCIe cards, four cards that split the layers are barely
-// faster than one, or even slower, and with up to 128 images, those that split the images are
-// slower than one. Over Ethernet, neither way is faster than one device.
+// update all parameters. With 128 images, both take about the same time, and with 512, it is better
+// to split the images. (By the formula, both send the same number of bytes if $b T = 3 D$, which
+// means 192 images here. But when layers are split, each device also computes the layer norms of
+// all images.) If the exchange of gradients is hidden well, splitting the layers only wins with 8
+// images. On the PCIe cards, four cards that split the layers are barely faster than one, or even
+// slower, and with up to 128 images, those that split the images are slower than one. Over
+// Ethernet, neither way is faster than one device.
 //
 // Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
 // layers of width 2048 processed $2^{20}$ tokens in each step. With data parallelism, a step took
@@ -332,12 +336,16 @@ static double evaluate(Vit *v, DataIter *iter);
 // 3.82 and 4.60. On the page [How true is the clock?](../how_true.md) are 29 published steps of
 // split transformers. The model is off by 5 % on average, and by 15 % at worst.
 //
-// The usual advice assumes that each step has enough images:
+// What should you do?
 //
 // - If the network fits, split the images.
-// - If it does not fit, split the layers over devices with fast links, usually within a host, and
-//   the images across hosts (the next section).
-// - Without fast links, use ZeRO-3 (chapter 9) instead.
+// - If it does not fit, and each device still has many tokens, use ZeRO-3 (chapter 9). It sends 1.5
+//   times as much as data parallelism, and can hide much of it. Splitting the layers sends more if
+//   $b T > 4.5 D$.
+// - If a step has few tokens, or if the activations of a single sequence do not fit, split the
+// layers
+//   over devices with fast links, usually within a host. Large models do both, and split the images
+//   across hosts.
 //
 // ## Four mistakes
 //
@@ -346,9 +354,9 @@ static double evaluate(Vit *v, DataIter *iter);
 // [nanotron](https://github.com/huggingface/nanotron/issues/46),
 // [ColossalAI](https://github.com/hpcaitech/ColossalAI/issues/817) and
 // [ms-swift](https://github.com/modelscope/ms-swift/issues/7944). None of them causes a crash, and
-// the loss falls with each of them. The next table is for four devices, with the same start and the
-// same minibatches. *Copies equal* says whether the parameters that every device has, such as layer
-// norms, are still the same on all devices.
+// the loss falls with each of them. The next table is for four devices, with the same minibatches,
+// and for the first two mistakes with the same start. *Copies equal* says whether the parameters
+// that every device has, such as layer norms, are still the same on all devices.
 //
 // behind/tables.c:print_mistakes
 //
@@ -359,7 +367,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // *No sum in the backward pass.* Without the `enter()` of each MLP, the forward pass is right. But
 // all earlier layers get only the part of its gradient that comes from the device's own columns.
 // This part is different on each device, so even the parameters that all devices should have in
-// common drift apart.
+// common drift apart. (After one step, only half of all parameters differ. Adam's first update
+// depends on little more than the sign of a gradient.)
 //
 // *Queries, keys and values cut together.* In many checkpoints, the rows of `qkv_weight` are the
 // queries of all heads, then all keys, then all values. If you cut this matrix into four pieces of
@@ -374,6 +383,10 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // After 20 steps, the losses are between 0.896 and 1.008. If you did not know the right one, would
 // you suspect any of them? Compare a few steps with one device, bit by bit, and you find all four.
+//
+// This is a good place for a break. The other sections extend the same idea: to tokens, to meshes
+// of many devices, and to sixteen bits. Each of them can be read by itself.
+//
 //
 // ## Splitting the tokens, too
 //
@@ -401,9 +414,11 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // What an all-gather collects has full size, so a device gives its memory back after the pair. But
 // in the backward pass, the first product of the pair needs all tokens again, for the gradient of
-// its weight. So they are gathered a second time, and a block has five exchanges instead of four.
-// Megatron-LM does the same, and hides the fifth behind a product. (The code is in `sequence.c`,
-// and in PyTorch, you get it from `SequenceParallel()`, as the next section shows.)
+// its weight. So they are gathered a second time. Without this, a block has four reduce-scatters
+// and four all-gathers, as many as in four allreduces. With it, it has two all-gathers more, and
+// sends 5/4 as many bytes. Megatron-LM does the same, and hides these two behind products. (The
+// code is in `sequence.c`, and in PyTorch, you get it from `SequenceParallel()`, as the next
+// section shows.)
 //
 // There is one more change. A layer norm's weight is on every device, and now each device has seen
 // only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
@@ -420,8 +435,8 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // With eight devices, you need not choose between splitting the images and splitting the layers.
 // Two networks can be split over four devices each, and each network gets half of the images. The
-// devices form a *mesh* of 2 x 4, in PyTorch `init_device_mesh("cuda", (2, 4))`. The devices of a
-// network are neighbours, so that they are in the same host.
+// devices form a *mesh* of 2 x 4, in PyTorch `init_device_mesh("cuda", (2, 4))`. We number the
+// devices so that those of a network are neighbours. Then they are usually in the same host.
 //
 // A step begins with a forward and a backward pass in each network. Then devices that have the same
 // part of the parameters sum their gradients, as in data parallelism:
@@ -445,8 +460,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // gradients go to other hosts. `mpirun -n 4 build/10_a_transformer --mesh 2x2` makes 20 steps with
 // four ranks, and then finds no parameter that differs from one device's.
 //
-// `mesh_in_pytorch.py` in this folder does the same in 40 lines of PyTorch, and compares itself
-// with one process. This is its core:
+// `mesh_in_pytorch.py` in this folder does this for an MLP in 40 lines of PyTorch, and compares
+// itself with one process. This is its core:
 //
 // ```python
 // mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
@@ -463,11 +478,13 @@ static double evaluate(Vit *v, DataIter *iter);
 // front of `up`, `ColwiseParallel` gathers the tokens like `enter()`, and `RowwiseParallel` ends
 // like `leave()`. You do not have to sum the norm's gradients yourself. PyTorch marks them as
 // `Partial()`, parts of a sum, and adds the parts. If you leave out the line of the norm, the
-// program still trains, and the first loss is right, but the comparison fails.
+// program still trains, and the first loss is right, but the comparison fails. (In attention, give
+// queries, keys and values a `ColwiseParallel()` layer each, and the layer behind the heads a
+// `RowwiseParallel()`. Each rank then computes its own heads only.)
 //
 // ### Which mesh is the fastest?
 //
-// With k devices, of which t split each network, a device sends about $8 L \cdot b T D \cdot t / k$
+// If k devices form networks of t devices each, a device sends about $8 L \cdot b T D \cdot t / k$
 // numbers within its network, and $24 L D^2 / t$ numbers to others. The sum is smallest if
 //
 // $$t = \sqrt{\frac{3 D k}{b T}}$$
@@ -543,14 +560,15 @@ static double evaluate(Vit *v, DataIter *iter);
 // behind/bfloat16.c:print_unmoved
 //
 // The 576 weights of layer norms start at 1, and the next bfloat16 below 1 is $1 - 1/256$. An
-// update that is smaller than half of $1/256 = 0.0039$ is rounded away, and Adam's updates are
-// rarely larger than the learning rate of 0.001. In the float32 copy, they add up. Without it, all
-// of them are lost. With the smaller rate, most other parameters do not move either.
+// update smaller than half of that step, 0.002, is rounded away, and Adam's updates are rarely
+// larger than the learning rate of 0.001. In the float32 copy, they add up. Without it, all of them
+// are lost. With the smaller rate, most other parameters do not move either.
 //
 // In PyTorch, `torch.autocast` keeps weights in float32, so their gradients, which DDP adds, are
 // float32, too. After `net.bfloat16()`, there is no copy, and DDP adds in bfloat16. FSDP keeps its
-// shards in float32 and gathers them in `param_dtype`. It also adds gradients in that type, unless
-// you ask for another:
+// shards in the type that the network has (leave it in float32), and gathers them in `param_dtype`.
+// It also adds gradients in that type, unless you ask for another, which then doubles what it
+// sends:
 //
 // ```python
 // policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -741,6 +759,7 @@ static void train_within_limit(const Notebook *nb) {
     VitRun runs[3] = {0};
     for (int r = 0; r < 3; r++) {
         plans[r].width = 512;
+        plans[r].lr = 3e-4f;
         if (plans[r].batch_size > 16) plans[r].batch_size = 16;
     }
     runs[0] = run_steps(&plans[0], nb->train_data);

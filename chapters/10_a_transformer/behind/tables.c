@@ -126,7 +126,7 @@ void print_resharded(const VitRun runs[], int n) {
 enum { WIDE = 1024, FOUR = 4 };
 
 typedef struct Steps {
-    VitRun one, images, layers;
+    VitRun one, images, layers, hidden; // hidden: one device with its part of the images
 } Steps;
 
 static Steps model_steps(VitPlan plan, const Machine *machine) {
@@ -135,6 +135,8 @@ static Steps model_steps(VitPlan plan, const Machine *machine) {
     steps.images = model_step(&plan, machine, false);
     plan.data = 1;
     steps.one = model_step(&plan, machine, false);
+    plan.batch_size /= steps.images.plan.data;
+    steps.hidden = model_step(&plan, machine, false);
     return steps;
 }
 
@@ -143,15 +145,17 @@ double print_when_it_pays(void) {
     static const int images[] = {8, 32, 128, 512};
     double most = 0;
     printf("\n");
-    Table t = TABLE(NULL, WORDS("four devices of", 15), WHOLE("images"),
-                    FIXED("one device", 2, .unit = "ms"), FIXED("images split", 2, .unit = "ms"),
-                    FIXED("layers split", 2, .unit = "ms"));
+    Table t =
+        TABLE(NULL, WORDS("four devices of", 15), WHOLE("images"),
+              FIXED("one device", 2, .unit = "ms"), FIXED("images split", 2, .unit = "ms"),
+              FIXED("layers split", 2, .unit = "ms"), FIXED("images, hidden", 2, .unit = "ms"));
     for (size_t m = 0; m < sizeof names / sizeof *names; m++)
         for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
             VitPlan plan = {.data = 1, .tensor = FOUR, .width = WIDE, .batch_size = images[i]};
             Steps s = model_steps(plan, machine_find(names[m]));
             table_text(&t, "%s", names[m]);
-            table_numbers(&t, images[i], s.one.seconds, s.images.seconds, s.layers.seconds);
+            table_numbers(&t, images[i], s.one.seconds, s.images.seconds, s.layers.seconds,
+                          s.hidden.seconds);
             if (m == 0 && s.layers.seconds < s.images.seconds) most = images[i];
         }
     return most;
