@@ -760,6 +760,7 @@ static void train_within_limit(const Notebook *nb) {
     for (int r = 0; r < 3; r++) {
         plans[r].width = 512;
         plans[r].lr = 3e-4f;
+        plans[r].steps = (plans[r].steps + 1) / 2;
         if (plans[r].batch_size > 16) plans[r].batch_size = 16;
     }
     runs[0] = run_steps(&plans[0], nb->train_data);
@@ -770,9 +771,9 @@ static void train_within_limit(const Notebook *nb) {
     free_runs(runs, 3);
 }
 
-// Half of the steps on four devices, and then all others on one to eight.
+// Half of the steps on four devices, and then all others on one or two.
 static void resume_on_others(const Notebook *nb) {
-    enum { TIMES = 5 };
+    enum { TIMES = 4 };
     VitPlan plans[TIMES];
     VitRun runs[TIMES] = {0};
     const char *file = book_output("_half.safetensors");
@@ -794,6 +795,7 @@ static void compare_meshes(const Notebook *nb) {
     VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false), plan_of(nb, 8, 1, false)};
     VitRun runs[MESHES] = {0};
     for (int r = 2; r < MESHES; r++) plans[r] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
+    for (int r = 0; r < MESHES; r++) plans[r].steps = (plans[r].steps + 1) / 2;
     run_plans(nb, plans, MESHES, runs);
     if (!interrupted()) print_meshes(runs, MESHES);
     free_runs(runs, MESHES);
@@ -899,7 +901,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
                            "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
                            "no-shuffle data csv live",
                            (Program){.own = own_flags,
-                                     .quick_means = "--epochs 1 --train-size 16384",
+                                     .quick_means = "--epochs 1 --train-size 8192",
                                      .next = "make exercise-10-1",
                                      .of_ranks = true});
     nb->data = 1;
