@@ -760,7 +760,6 @@ static void train_within_limit(const Notebook *nb) {
     for (int r = 0; r < 3; r++) {
         plans[r].width = 512;
         plans[r].lr = 3e-4f;
-        plans[r].steps = (plans[r].steps + 1) / 2;
         if (plans[r].batch_size > 16) plans[r].batch_size = 16;
     }
     runs[0] = run_steps(&plans[0], nb->train_data);
