@@ -51,7 +51,7 @@ figures log '/^  (1|2|4|8) devices? +[18421+ ]+ [0-9.]+ +0$/ { n++; if (n > 1 &&
 verdict "equal losses where they must be, others where a mistake is in the forward pass"
 # Over NVLink, splitting layers is faster than splitting images if a step has few, and slower if it has many; over Ethernet never.
 figures log '/^  (dgx-a100|rtx4090-pcie|cluster-10gbe) +(8|32|128|512) +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$/ { n++; images = $2; one = $3; ddp = $4; layers = $5
-      if ($6 >= ddp || $6 > one) print
+      if ($6 >= ddp || $6 < ddp / 2) print
       if ($1 ~ /^dgx/ && (layers > one || (layers < ddp) != (images < 128))) print
       if ($1 ~ /^cluster/ && layers < one) print }
     END { if (n != 12) print n, "rows" }'

@@ -281,7 +281,7 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // ### Memory
 //
-// Splitting the layers divides the network and the activations of each image. Data parallelism
+// Splitting the layers divides the network and most activations of each image. Data parallelism
 // divides neither. (ZeRO-3 divides the network, but a device with a single image, or a single long
 // text, needs all of its activations.) We try it with a network of width 512 and 16 images, and a
 // limit of 100 MB for each device. One device does not have enough memory:
@@ -313,7 +313,8 @@ static double evaluate(Vit *v, DataIter *iter);
 // host. All products are in float32, without tensor cores. (So an RTX 4090 is faster here. With
 // tensor cores, computing takes less time, exchanges take the same, and splitting the layers pays
 // off less.) When the images are split, the gradients are exchanged after the backward pass. The
-// last column shows the shortest possible time, if all of the exchange were hidden behind it.
+// last column shows the shortest possible time: the longer one of computing and exchanging, if they
+// overlapped completely.
 //
 // main.c:ask_when
 //
@@ -323,11 +324,11 @@ static double evaluate(Vit *v, DataIter *iter);
 // with data parallelism, the devices must still exchange all gradients, and each of them must
 // update all parameters. With 128 images, both take about the same time, and with 512, it is better
 // to split the images. (By the formula, both send the same number of bytes if $b T = 3 D$, which
-// means 192 images here. But when layers are split, each device also computes the layer norms of
-// all images.) If the exchange of gradients is hidden well, splitting the layers only wins with 8
-// images. On the PCIe cards, four cards that split the layers are barely faster than one, or even
-// slower, and with up to 128 images, those that split the images are slower than one. Over
-// Ethernet, neither way is faster than one device.
+// means 192 images here. But when layers are split, there are 16 exchanges to start, and each
+// device computes the layer norms of all images.) If the exchange of gradients is hidden well,
+// splitting the layers only wins with 8 images. On the PCIe cards, four cards that split the layers
+// are barely faster than one, or even slower, and with up to 128 images, those that split the
+// images are slower than one. Over Ethernet, neither way is faster than one device.
 //
 // Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
 // layers of width 2048 processed $2^{20}$ tokens in each step. With data parallelism, a step took

@@ -155,7 +155,7 @@ double print_when_it_pays(void) {
             Steps s = model_steps(plan, machine_find(names[m]));
             table_text(&t, "%s", names[m]);
             table_numbers(&t, images[i], s.one.seconds, s.images.seconds, s.layers.seconds,
-                          s.hidden.seconds);
+                          fmax(s.hidden.seconds, s.images.seconds - s.hidden.seconds));
             if (m == 0 && s.layers.seconds < s.images.seconds) most = images[i];
         }
     return most;
