@@ -92,6 +92,9 @@ verdict "100 MB are enough for four devices"
 works --backend model --devices 5 --epochs 1 --steps 2 --machine cluster-10gbe
 lacks ' nan'
 verdict "--backend model: bytes and memory without values"
+works --epochs 1 --train-size 84 --test-size 8 --batch-size 6
+lacks 'tokens split'
+verdict "minibatches that eight devices do not divide"
 for machine in colab-t4 d2l-pcie; do
     works --machine $machine --epochs 1 --steps 1 --train-size 64 --test-size 8 --batch-size 8
     verdict "a modelled machine with fewer than eight devices: $machine"
@@ -105,7 +108,7 @@ refusals <<ROWS
 1 out of memory | $wide --devices 1; $wide --mesh 4x1
 2 8 heads | --devices 9; --width 68; --mesh 1x9
 2 is no mesh | --mesh 9x1; --mesh 0x2; --mesh 4; --mesh 2x2x2
-2 not a multiple of 8 | --mesh 2x4 --sequence --batch-size 12
+2 not a multiple of 8 | --mesh 2x4 --sequence --batch-size 12; --mesh 2x4 --sequence --batch-size 16 --train-size 100
 2 | --width 4; --mesh 2x2 --devices 4; --stage zero-1; --costs --machine none
 ROWS
 echo "1..$tests"

@@ -763,11 +763,12 @@ static void train_within_limit(const Notebook *nb) {
         plans[r].lr = 3e-4f;
         if (plans[r].batch_size > 16) plans[r].batch_size = 16;
     }
+    int n = plans->batch_size % 4 == 0 ? 3 : 2; // tokens are split into equal parts
     runs[0] = run_steps(&plans[0], nb->train_data);
     double before = devices_limit_memory(limit);
-    for (int r = 1; r < 3; r++) runs[r] = run_steps(&plans[r], nb->train_data);
+    for (int r = 1; r < n; r++) runs[r] = run_steps(&plans[r], nb->train_data);
     devices_limit_memory(before);
-    if (!interrupted()) print_split_memory(runs, 3, limit);
+    if (!interrupted()) print_split_memory(runs, n, limit);
     free_runs(runs, 3);
 }
 
@@ -794,6 +795,10 @@ static void compare_meshes(const Notebook *nb) {
     enum { MESHES = 8 };
     VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false), plan_of(nb, 8, 1, false)};
     VitRun runs[MESHES] = {0};
+    if (plans->batch_size % 8 != 0) {
+        say("(Meshes need a --batch-size that 8 divides.)");
+        return;
+    }
     for (int r = 2; r < MESHES; r++) plans[r] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
     for (int r = 0; r < MESHES; r++) plans[r].steps = (plans[r].steps + 1) / 2;
     run_plans(nb, plans, MESHES, runs);
@@ -877,10 +882,15 @@ static void read_mesh(Notebook *nb) {
     if (nb->tensor > MOST_SPLIT)
         die_usage("at most 8 devices for a network", "%d devices: the layers have 8 heads",
                   nb->tensor);
+    static const char equal[] =
+        "with --sequence, each device has equally many images of a minibatch";
     int rows = nb->flags.batch_size, k = nb->data * nb->tensor;
+    int images = nb->flags.train_size ? nb->flags.train_size : 60000;
     if (nb->sequence && rows % k != 0)
-        die_usage("with --sequence, each device has equally many images of a minibatch",
-                  "--batch-size %d: not a multiple of %d", rows, k);
+        die_usage(equal, "--batch-size %d: not a multiple of %d", rows, k);
+    if (nb->sequence && images % rows % k != 0)
+        die_usage(equal, "--train-size %d: the last minibatch has %d images, not a multiple of %d",
+                  images, images % rows, k);
 }
 
 static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
