@@ -16,7 +16,7 @@ static void enter_backward(Node *const nodes[], int k) {
 
 void enter(Vit *v, Tensor *X[]) {
     if (v->options.parts == 1) return;
-    if (v->options.sequence) { // see below
+    if (v->options.sequence) { // sequence.c
         enter_from_tokens(v, X);
         return;
     }

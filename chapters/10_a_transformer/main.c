@@ -191,7 +191,7 @@ static double evaluate(Vit *v, DataIter *iter);
 // `backward_all()` goes back through the tapes of all devices together, operation by operation, so
 // that they can meet in `enter_backward()`. The optimizer is Adam, because transformers train
 // poorly with plain gradient descent. The loop over these steps is the same as in chapter 4. (At
-// the end of this page, see `vit_train_batch()` and `training_loop()`.) Here are five epochs on
+// the end of this page, see `mesh_train_batch()` and `training_loop()`.) Here are five epochs on
 // four devices:
 //
 // ![Training loss and test accuracy, on four devices that split every
@@ -387,7 +387,6 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // This is a good place for a break. The other sections extend the same idea: to tokens, to meshes
 // of many devices, and to sixteen bits. Each of them can be read by itself.
-//
 //
 // ## Splitting the tokens, too
 //
@@ -858,7 +857,7 @@ static void tell_the_story(Notebook *nb) {
     train(nb);
     if (!interrupted()) compare_devices(nb, counts, n);
     if (!interrupted()) draw_block(png);
-    if (!interrupted() && has_four) train_within_limit(nb);
+    if (!interrupted() && has_four && nb->width == 64) train_within_limit(nb);
     if (!interrupted() && modelled_machine()) {
         Prediction when = ask_when();
         predict_compare(when, print_when_it_pays(), "images");

@@ -15,7 +15,7 @@ static void gather(Tensor *const all[], Tensor *const X[], int k) {
     trace_label(before);
 }
 
-// The gradients of enter(), and of leave().
+// The backward pass of enter().
 static void scatter_gradients(Node *const nodes[], int k) {
     Tensor *of_all[MOST_SPLIT], *of_own[MOST_SPLIT];
     for (int i = 0; i < k; i++) {
@@ -28,8 +28,8 @@ static void scatter_gradients(Node *const nodes[], int k) {
     reduce_scatter_in_halves(of_own, of_all, k);
 }
 
-// The first product of the pair needs all tokens for the gradient of its weight. They were not
-// kept, so they are gathered once more.
+// The backward pass of leave(). The first product of the pair needs all tokens for the gradient of
+// its weight. They were not kept, so they are gathered once more.
 static void gather_gradients(Node *const nodes[], int k) {
     Tensor *of_all[MOST_SPLIT], *of_own[MOST_SPLIT], *own[MOST_SPLIT], *all[MOST_SPLIT];
     for (int i = 0; i < k; i++) {

@@ -9,7 +9,8 @@
 // that are equally near, the one whose last bit is 0. A NaN stays one.
 void round_to_bfloat16(float x[], size_t n);
 
-// The sum of n numbers from each of k devices. All are bfloat16, and so are those of the sum.
+// sum[j] is the sum of all x[i][j]. The n numbers of each of the k devices are bfloat16, and the n
+// sums are, too.
 typedef void SumOfDevices(float *const x[], int k, size_t n, float sum[]);
 SumOfDevices sum_along_ring, sum_up_tree, sum_in_float32;
 

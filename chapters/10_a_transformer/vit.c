@@ -7,7 +7,7 @@
 
 // ## A block, split
 
-// Backward needs the sums no more, so their memory is free again.
+// The backward pass does not need the sums, so their memory is free again.
 static Tensor *with_bias(Tensor *sums, Tensor *bias) {
     Tensor *Y = add_bias(sums, bias);
     arena_give_back(sums->device, sums->data);

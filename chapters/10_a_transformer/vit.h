@@ -1,8 +1,8 @@
 // vit.h: a small vision transformer whose layers are split over k devices. Dosovitskiy et al., "An
 // image is worth 16x16 words", ICLR 2021; Shoeybi et al., "Megatron-LM", 2019.
 //
-// To train, call vit_new() and then vit_train_batch() for each minibatch. Every device gets all
-// images, and keeps a part of the large matrices.
+// To train one network, call vit_new() and then vit_train_batch() for each minibatch. Every device
+// gets all images, and keeps a part of the large matrices.
 #pragma once
 
 #include "common/base/range.h"

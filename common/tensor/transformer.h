@@ -35,6 +35,6 @@ Tensor *mean_of_tokens(Tensor *X, int tokens);
 // sums over `in`, which make the result. These sums are added in groups: each group by itself, then
 // halves to halves. 0: in any order. See gemm_args in kernels/kernels.h.
 Tensor *linear_by_columns(Tensor *X, Tensor *W, int groups);
-// Backward() does not need the result, so it is in lent memory: who has put the sums together may
-// call arena_give_back().
+// The backward pass does not need the result, so it is in lent memory. Call arena_give_back() when
+// the sums have been put together.
 Tensor *linear_by_rows(Tensor *X, Tensor *W, int groups);

@@ -54,8 +54,8 @@ void print_bits(const VitRun runs[], int n);
 // What the devices send in a step, counted and by the formula, beside data parallelism. Returns how
 // many times as much splitting the layers sends.
 double print_sent(const VitRun *run);
-// The memory of a device, for the network on one device (runs[0]), and split with a limit (in
-// bytes; or INFINITY).
+// What a device needs in each run. runs[0] is one device without a limit, and the others have this
+// limit (in bytes; INFINITY: none).
 void print_split_memory(const VitRun runs[], int n, double limit);
 // Meshes beside one device (runs[0]): whether they have its bits, and what a device sends.
 void print_meshes(const VitRun runs[], int n);
