@@ -56,11 +56,12 @@ umask 022
 folder=$(realpath "$BUILD/lab")
 [ "$TRUST$(id -u)" != user0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$folder" || folder=/tmp # he cannot come here
 work=$(mktemp -d "$folder/grade.XXXXXX") || exit 1
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" 2>/dev/null || { sleep 1 && rm -rf "$work"; }' EXIT # (what a killed one began, such as tar, ends soon)
 trap 'trap "" HUP INT TERM; kill "$at_work" 2>/dev/null; wait; exit 130' HUP INT TERM # (what it has started ends with it)
 at_work=
+begin="setpriv --pdeathsig KILL sh tests/grader/child.sh"
 in_background() { # "$@", so that a signal is heard meanwhile
-    setpriv --pdeathsig KILL "$@" &
+    PARENT=$$ $begin "$@" &
     at_work=$!
     wait $at_work
 }
@@ -110,7 +111,7 @@ while read -r id title folder; do
 done <"$WANTED"
 if [ -s "$work/derive" ]; then
     echo "grade: what solutions do in new cases: SEED=$seed" >&2
-    LIBRARY=$BUILD/libbook.a in_background xargs -0 -a "$work/derive" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/derive.sh "$JUDGE"
+    LIBRARY=$BUILD/libbook.a in_background xargs -0 -a "$work/derive" -n 4 -P "$JOBS" $begin sh tests/grader/derive.sh "$JUDGE"
 fi
 while read -r id title folder; do
     [ -f "$work/$id.tsv" ] || cp "$PREPARED/$id/seed-$seed.tsv" "$work/$id.tsv"
@@ -134,7 +135,7 @@ if [ -n "$STUDENTS" ]; then
     done <"$work/labs" >"$work/files"
     if [ -s "$work/compute" ]; then
         echo "grade: what the sheets ask for, on the machines of $(echo "$ids" | wc -l) students" >&2
-        in_background xargs -0 -a "$work/compute" -n 4 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/numbers.sh
+        in_background xargs -0 -a "$work/compute" -n 4 -P "$JOBS" $begin sh tests/grader/numbers.sh
     fi
     while read -r id file; do sed "s/^/$id	/" "$file"; done <"$work/files" >"$work/numbers"
     NUMBERS=$work/numbers STUDENTS=$work/students
@@ -215,7 +216,7 @@ twice=$(awk 'seen[$0]++ { print; exit }' "$work/names")
 tr '\0' '\n' <"$work/all" | paste "$work/names" - | while IFS='	' read -r name path; do
     grep -qxFe "$name	done" "$rows" || printf '%s\0' "$path"
 done >"$work/left"
-[ ! -s "$work/left" ] || in_background xargs -0 -a "$work/left" -n 1 -P "$JOBS" setpriv --pdeathsig KILL sh tests/grader/one.sh || :
+[ ! -s "$work/left" ] || in_background xargs -0 -a "$work/left" -n 1 -P "$JOBS" $begin sh tests/grader/one.sh || :
 
 # ---- tables --------------------------------------------------------------------------------------------
 
