@@ -4,7 +4,7 @@
 // that each mistake of mistakes.h shows. To be run from the repository root.
 #include "chapters/10_a_transformer/mesh.h"
 #include "chapters/10_a_transformer/mistakes.h"
-#include "chapters/10_a_transformer/sixteen_bits.h"
+#include "chapters/11_a_mesh_of_devices/sixteen_bits.h"
 #include "common/device/ledger.h"
 #include "common/tensor/autograd.h"
 #include "figures.h"

@@ -1,12 +1,10 @@
 // main.c: the story of chapter 10. README.md says how to run it and what to read.
-#include "common/base/launcher.h"
 #include "common/book.h"
 #include "behind/behind.h"
 
 typedef struct Notebook {
     Flags flags;
-    int width, data, tensor; // the mesh's
-    const char *mesh;        // "2x4", or NULL
+    int width, k;
     bool sequence;
     bool has_values; // not with --backend model
     Dataset *train_data, *test_data;
@@ -191,7 +189,7 @@ static double evaluate(Vit *v, DataIter *iter);
 // `backward_all()` goes back through the tapes of all devices together, operation by operation, so
 // that they can meet in `enter_backward()`. The optimizer is Adam, because transformers train
 // poorly with plain gradient descent. The loop over these steps is the same as in chapter 4. (At
-// the end of this page, see `mesh_train_batch()` and `training_loop()`.) Here are five epochs on
+// the end of this page, see `vit_train_batch()` and `training_loop()`.) Here are five epochs on
 // four devices:
 //
 // ![Training loss and test accuracy, on four devices that split every
@@ -302,8 +300,51 @@ static double evaluate(Vit *v, DataIter *iter);
 // Another $6 D$ are outside: the results of layer norms, biases and additions, which every device
 // has for all tokens. The column *formula* has $6 D + (19 D + a T) / k$ numbers for each token and
 // block, in MB. (The column *activations* also has the layers outside the blocks, gradients of
-// activations, and what an exchange receives.) The last row of the table belongs to a later
+// activations, and what an exchange receives.) The last row of the table belongs to the next
 // section.
+//
+// ## Splitting the tokens, too
+//
+// Outside the pairs, no operation looks at more than one token. So each device can do this work for
+// only a part of the tokens, and keep only that. This is *sequence parallelism* [@korthikanti2022],
+// since the tokens of a text are a sequence:
+//
+// ```
+//              device 0               device 1
+//
+// layer norm   half of the tokens     the other half
+// enter()      an all-gather: each device also gets the tokens of the other one
+// X            all tokens             all tokens
+// up, GELU     columns 0 to 127       columns 128 to 255
+// times down   a part of each sum     the other part
+// leave()      a reduce-scatter: each device gets the sums of its own tokens
+// bias, add    half of the tokens     the other half
+// ```
+//
+// In front of a pair, all devices need all tokens, so `enter()` becomes an all-gather. After it,
+// each device needs the sums of its own tokens only, so `leave()` becomes a reduce-scatter. In the
+// backward pass, they change roles: the gradient of an all-gather is a reduce-scatter, and the
+// other way round. Chapter 2's sharded allreduce is a reduce-scatter and an all-gather. So the same
+// two halves are now at two places, and up to here, the bytes stay the same.
+//
+// What an all-gather collects has full size, so a device gives its memory back after the pair. But
+// in the backward pass, the first product of the pair needs all tokens again, for the gradient of
+// its weight. So they are gathered a second time. Without this, a block has four reduce-scatters
+// and four all-gathers, as many as in four allreduces. With it, it has two all-gathers more, and
+// sends 5/4 as many bytes. Megatron-LM does the same, and hides these two behind products. (The
+// code is in `sequence.c`, and in PyTorch, you get it from `SequenceParallel()`, as the program of
+// chapter 11 shows.)
+//
+// There is one more change. A layer norm's weight is on every device, and now each device has seen
+// only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
+// `vit_gradients()` sums the gradients of all parameters that are not cut. This is easy to forget.
+// [In Megatron-LM](https://github.com/NVIDIA/Megatron-LM/issues/1446), somebody found that the last
+// layer norm had different gradients on different devices.
+//
+// In the table above, four devices that split the tokens, too, need 27 % of the
+// activations of one device. By the formula, everything is divided: $(25 D + a T) / k$. (Our rows
+// are sorted by image, and each device has the tokens of some of the images. In Megatron-LM, each
+// sequence is cut, which works with a single sequence, too.)
 //
 // ## When does it pay?
 //
@@ -346,7 +387,7 @@ static double evaluate(Vit *v, DataIter *iter);
 // - If a step has few tokens, or if the activations of a single sequence do not fit, split the
 // layers
 //   over devices with fast links, usually within a host. Large models do both, and split the images
-//   across hosts.
+//   across hosts (chapter 11).
 //
 // ## Four mistakes
 //
@@ -384,197 +425,6 @@ static double evaluate(Vit *v, DataIter *iter);
 //
 // After 20 steps, the losses are between 0.896 and 1.008. If you did not know the right one, would
 // you suspect any of them? Compare a few steps with one device, bit by bit, and you find all four.
-//
-// This is a good place for a break. The other sections extend the same idea: to tokens, to meshes
-// of many devices, and to sixteen bits. Each of them can be read by itself.
-//
-// ## Splitting the tokens, too
-//
-// Outside the pairs, no operation looks at more than one token. So each device can do this work for
-// only a part of the tokens, and keep only that. This is *sequence parallelism* [@korthikanti2022],
-// since the tokens of a text are a sequence:
-//
-// ```
-//              device 0               device 1
-//
-// layer norm   half of the tokens     the other half
-// enter()      an all-gather: each device also gets the tokens of the other one
-// X            all tokens             all tokens
-// up, GELU     columns 0 to 127       columns 128 to 255
-// times down   a part of each sum     the other part
-// leave()      a reduce-scatter: each device gets the sums of its own tokens
-// bias, add    half of the tokens     the other half
-// ```
-//
-// In front of a pair, all devices need all tokens, so `enter()` becomes an all-gather. After it,
-// each device needs the sums of its own tokens only, so `leave()` becomes a reduce-scatter. In the
-// backward pass, they change roles: the gradient of an all-gather is a reduce-scatter, and the
-// other way round. Chapter 2's sharded allreduce is a reduce-scatter and an all-gather. So the same
-// two halves are now at two places, and up to here, the bytes stay the same.
-//
-// What an all-gather collects has full size, so a device gives its memory back after the pair. But
-// in the backward pass, the first product of the pair needs all tokens again, for the gradient of
-// its weight. So they are gathered a second time. Without this, a block has four reduce-scatters
-// and four all-gathers, as many as in four allreduces. With it, it has two all-gathers more, and
-// sends 5/4 as many bytes. Megatron-LM does the same, and hides these two behind products. (The
-// code is in `sequence.c`, and in PyTorch, you get it from `SequenceParallel()`, as the next
-// section shows.)
-//
-// There is one more change. A layer norm's weight is on every device, and now each device has seen
-// only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
-// `vit_gradients()` sums the gradients of all parameters that are not cut. This is easy to forget.
-// [In Megatron-LM](https://github.com/NVIDIA/Megatron-LM/issues/1446), somebody found that the last
-// layer norm had different gradients on different devices.
-//
-// In the table of the section on memory, four devices that split the tokens, too, need 27 % of the
-// activations of one device. By the formula, everything is divided: $(25 D + a T) / k$. (Our rows
-// are sorted by image, and each device has the tokens of some of the images. In Megatron-LM, each
-// sequence is cut, which works with a single sequence, too.)
-//
-// ## A mesh of devices
-//
-// With eight devices, you need not choose between splitting the images and splitting the layers.
-// Two networks can be split over four devices each, and each network gets half of the images. The
-// devices form a *mesh* of 2 x 4, in PyTorch `init_device_mesh("cuda", (2, 4))`. We number the
-// devices so that those of a network are neighbours. Then they are usually in the same host.
-//
-// A step begins with a forward and a backward pass in each network. Then devices that have the same
-// part of the parameters sum their gradients, as in data parallelism:
-//
-// mesh.c:mesh_train_batch
-//
-// mesh.c:sum_over_networks
-//
-// So 8 x 1 devices are data parallelism, and 1 x 8 devices split one network. We train in all ways:
-//
-// behind/tables.c:print_meshes
-//
-// With more devices for each network, a device sends more within its network. But it has fewer
-// parameters, so it sends less to other networks. All meshes compute the same bits, because there
-// is a second tree: the gradient of a weight is a sum over all tokens of the minibatch, and it,
-// too, is added in groups, halves to halves. There are 32 of them. A network with a quarter of the
-// images has 8. (The same holds for devices that split the tokens.)
-//
-// The mesh can also consist of chapter 8's ranks, with one device each (`over_ranks.c`). If a host
-// has as many ranks as a network has devices, the sums of the blocks stay inside the host, and only
-// gradients go to other hosts. `mpirun -n 4 build/10_a_transformer --mesh 2x2` makes 20 steps with
-// four ranks, and then finds no parameter that differs from one device's.
-//
-// `mesh_in_pytorch.py` in this folder does this for an MLP in 40 lines of PyTorch, and compares
-// itself with one process. This is its core:
-//
-// ```python
-// mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
-// split = tp.parallelize_module(net, mesh["tensor"], {
-//     "norm": tp.SequenceParallel(),  # its input is cut along dimension 1, the tokens
-//     "up": tp.ColwiseParallel(input_layouts=Shard(1)),
-//     "down": tp.RowwiseParallel(output_layouts=Shard(1)),
-//     "head": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
-// fully_shard(split, mesh=mesh["data"])
-// ```
-//
-// Row d of the mesh gets part d of the images. `fully_shard()` takes the mean of the gradients of
-// all networks, because each loss is a mean (and it divides what each rank keeps, like ZeRO-3). In
-// front of `up`, `ColwiseParallel` gathers the tokens like `enter()`, and `RowwiseParallel` ends
-// like `leave()`. You do not have to sum the norm's gradients yourself. PyTorch marks them as
-// `Partial()`, parts of a sum, and adds the parts. If you leave out the line of the norm, the
-// program still trains, and the first loss is right, but the comparison fails. (In attention, give
-// queries, keys and values a `ColwiseParallel()` layer each, and the layer behind the heads a
-// `RowwiseParallel()`. Each rank then computes its own heads only.)
-//
-// ### Which mesh is the fastest?
-//
-// If k devices form networks of t devices each, a device sends about $8 L \cdot b T D \cdot t / k$
-// numbers within its network, and $24 L D^2 / t$ numbers to others. The sum is smallest if
-//
-// $$t = \sqrt{\frac{3 D k}{b T}}$$
-//
-// Below 1, this means: do not split the layers. For width 1024, 64 images and eight devices, it
-// gives $\sqrt{3 \cdot 1024 \cdot 8 / 1024} = 4.9$. But it counts bytes, not time:
-//
-// main.c:ask_which_mesh
-//
-// behind/tables.c:print_best_mesh
-//
-// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t. (With 64
-// images, eight of these cards are still barely faster than one.) The last machine has four GPUs in
-// each host. There, 8 x 1 must send all gradients from host to host, and 1 x 8 all sums. With 2 x
-// 4, each network is inside a host, and each device sends only its quarter of the gradients to the
-// other host. It is the fastest of the meshes, even with 512 images, where the formula says 1.7.
-// (With 64 images, a single GPU is faster than all of them.) This is the mesh that people use:
-// split layers inside a host, and split images across hosts.
-//
-// ### Another number of devices
-//
-// A training that was stopped may have to go on with fewer devices. If a checkpoint has only the
-// parts of four devices, they must be put together and cut again. `vit_save()` puts together the
-// parameters and both moments of Adam, and `vit_resume()` cuts them for the devices that there are:
-//
-// behind/tables.c:print_resharded
-//
-// PyTorch's `torch.distributed.checkpoint` reaches the same with files that have the parts and
-// their places, so that no process ever needs the whole network.
-//
-// ### For a language model
-//
-// A model of text needs three more things. Its first and last layer have a row for each word, so
-// they are large, and are cut by words. (Then the loss needs a sum over devices, too.) Dropout must
-// drop the same numbers on all devices where all have the same numbers, and other ones on each
-// device inside the pairs. And attention usually masks later tokens, which changes nothing about
-// the exchanges.
-//
-// ## Sixteen bits
-//
-// On GPUs, transformers are usually trained in *bfloat16*, the upper half of a float32. It takes
-// half the bytes, and tensor cores are faster with it. Its exponent has 8 bits, as in float32, so
-// small gradients do not become 0 as in float16, and the loss needs no scaling. But it has only 7
-// bits after the point. Between 256 and 512, neighbours are 2 apart, and 256 + 1 is rounded to 256:
-//
-// sixteen_bits.c:round_to_bfloat16
-//
-// We give each of up to 1,024 devices the gradient of one image, rounded to bfloat16. (One CPU
-// device computes them all, in float32. To save time, only every 17th number of each gradient is
-// added.) Along a ring, each device rounds the sum that it passes on. Up a tree, the sum of each
-// pair is rounded. The third sum is kept in float32 and rounded once:
-//
-// sixteen_bits.c:sum_along_ring
-//
-// main.c:ask_about_sums
-//
-// ![The error of the sum, compared with the exact sum of the rounded gradients. Along the ring, it
-// grows about ninefold from 128 to 1,024 devices.](plots/10_a_transformer_bf16.png "Three curves
-// over 2 to 1,024 devices, both axes logarithmic. Along a ring, the error rises from 0.2 to 12
-// percent. Up a tree, it stays below 0.5 percent, and with a sum in float32 below 0.2 percent.")
-//
-// With 1,024 devices, the ring's error is 44 times as large as the tree's. As the sum grows, more
-// and more numbers are too small to change it, like the 1 above. A sum in float32 need not cost
-// bytes. In chapter 2's sharded allreduce, a device receives the bfloat16 numbers of all others for
-// its part, and can add them in float32. One project's training was stable on 96 GPUs but not on
-// 384, until gradients were no longer [added in
-// bfloat16](https://github.com/pytorch/pytorch/issues/106395).
-//
-// An update of a weight is a sum, too. We train 100 steps with rounded weights, and the update is
-// added either to a float32 copy or to the rounded weights. (All else is in float32.) The table
-// counts how many of the 204,938 parameters, rounded to bfloat16, end where they started:
-//
-// behind/bfloat16.c:print_unmoved
-//
-// The 576 weights of layer norms start at 1, and the next bfloat16 below 1 is $1 - 1/256$. An
-// update smaller than half of that step, 0.002, is rounded away, and Adam's updates are rarely
-// larger than the learning rate of 0.001. In the float32 copy, they add up. Without it, all of them
-// are lost. With the smaller rate, most other parameters do not move either.
-//
-// In PyTorch, `torch.autocast` keeps weights in float32, so their gradients, which DDP adds, are
-// float32, too. After `net.bfloat16()`, there is no copy, and DDP adds in bfloat16. FSDP keeps its
-// shards in the type that the network has (leave it in float32), and gathers them in `param_dtype`.
-// It also adds gradients in that type, unless you ask for another, which then doubles what it
-// sends:
-//
-// ```python
-// policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-// fully_shard(block, mp_policy=policy)
-// ```
-//
 
 // ## Summary
 //
@@ -590,10 +440,6 @@ static double evaluate(Vit *v, DataIter *iter);
 //   pairs. It pays off if the links are fast, the network is wide, and a step has few tokens.
 // - Sequence parallelism also divides the activations outside the pairs. An allreduce becomes a
 //   reduce-scatter and an all-gather, and gradients of parameters that are not cut must be summed.
-// - In a mesh, layers are split over neighbours and images over networks. About $\sqrt{3 D k / (b
-//   T)}$ devices for each network send the fewest bytes. Between hosts, split the images.
-// - In bfloat16, a number that is added to a large sum can be lost. So gradients are summed in
-//   float32, and weights have a float32 copy.
 //
 // ## Questions
 //
@@ -610,22 +456,20 @@ static double evaluate(Vit *v, DataIter *iter);
 //    match them? What would this mean for two, four and eight devices?
 // 7. Someone compares the parameters with `allclose` after one step, with biases that start at 0.
 //    Which of the four mistakes pass this test?
-// 8. Delete the line of `vit_gradients()` that sums gradients, and run the program with `--mesh 1x4
-//    --sequence --steps 20`. What notices it? Which parameters would drift apart, and what would
+// 8. Delete the line of `vit_gradients()` that sums gradients, and run the program with `--devices
+//    4 --sequence --steps 20`. What notices it? Which parameters would drift apart, and what would
 //    you see without `--sequence`?
-// 9. Sixteen devices in two hosts train a network of width 4096 with 32 sequences of 2048 tokens in
-//    a step. Which t does the formula give, and which mesh would you try first?
 
 // ## Exercises
 //
-// `make exercise-10-1` (a block on t devices, forward and backward, without a tape) and `make
-// exercise-10-2` (four mistakes on a mesh) check your part.
+// `make exercise-10-1` (a block on t devices, forward and backward, without a tape) checks your
+// part.
 
 // ## The program
 
-static double training_loop(Notebook *nb, Mesh *m, DataIter *train_iter) {
-    Tensor *X, *y, *losses[MAX_DEVICES];
-    int times = nb->sequence ? 1 : nb->tensor; // devices that have the same loss
+static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
+    Tensor *X, *y, *losses[MOST_SPLIT];
+    int times = nb->sequence ? 1 : nb->k; // devices that have the same loss
     Timer timer = {0};
     double acc = NAN;
     for (int epoch = 0; epoch < nb->flags.epochs && curves_more(nb->curves); epoch++) {
@@ -634,25 +478,25 @@ static double training_loop(Notebook *nb, Mesh *m, DataIter *train_iter) {
         timer_start(&timer);
         data_iter_start(train_iter, epoch);
         while (curves_next(nb->curves, train_iter, &X, &y)) {
-            mesh_train_batch(m, X, y, nb->flags.lr, losses);
+            vit_train_batch(v, X, y, nb->flags.lr, losses);
             loss += curves_loss(nb->curves, losses, times * X->shape[0]);
             images += times * X->shape[0];
         }
         timer_stop(&timer);
         if (interrupted()) break; // Ctrl-C: whole epochs are kept
-        acc = evaluate(m->nets[0], nb->test_iter);
+        acc = evaluate(v, nb->test_iter);
         curves_epoch(nb->curves, loss / images, acc, &timer);
     }
     return acc;
 }
 
 // The steps that are compared have whole minibatches.
-static VitPlan plan_of(const Notebook *nb, int data, int tensor, bool sequence) {
+static VitPlan plan_of(const Notebook *nb, int k, bool sequence) {
     int images = nb->train_data->count;
     int rows = nb->flags.batch_size < images ? nb->flags.batch_size : images;
     int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;
-    return (VitPlan){.data = data,
-                     .tensor = tensor,
+    return (VitPlan){.data = 1,
+                     .tensor = k,
                      .sequence = sequence,
                      .width = nb->width,
                      .batch_size = rows,
@@ -662,8 +506,8 @@ static VitPlan plan_of(const Notebook *nb, int data, int tensor, bool sequence) 
                      .seed = nb->flags.seed};
 }
 
-// The part of the test images that is classified correctly. The devices of a network all compute,
-// with all tokens, and the first one counts.
+// The part of the test images that is classified correctly. All devices compute, with all tokens,
+// and the first one counts.
 static double evaluate(Vit *v, DataIter *iter) {
     Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
     Accuracy a = accuracy_begin(v->devices, 1);
@@ -681,8 +525,8 @@ static double evaluate(Vit *v, DataIter *iter) {
 
 static void train(Notebook *nb) {
     const Flags *flags = &nb->flags;
-    int k = nb->data * nb->tensor;
-    Device *devices[MAX_DEVICES];
+    int k = nb->k;
+    Device *devices[MOST_SPLIT];
     open_devices(devices, k);
     DataIter *train_iter =
         data_iter_new(nb->train_data, flags->batch_size, flags->shuffle, flags->seed);
@@ -691,13 +535,13 @@ static void train(Notebook *nb) {
            nb->width, flags->batch_size, steps);
     float *start = nb->has_values ? vit_start(nb->width, flags->seed) : NULL;
     VitOptions options = {.width = nb->width, .sequence = nb->sequence};
-    Mesh *m = mesh_new(options, devices, nb->data, nb->tensor, start);
-    double acc = training_loop(nb, m, train_iter);
-    if (steps == 0) acc = evaluate(m->nets[0], nb->test_iter);
+    Vit *v = vit_new(options, devices, k, start);
+    double acc = training_loop(nb, v, train_iter);
+    if (steps == 0) acc = evaluate(v, nb->test_iter);
     const char *diverged = curves_end(nb->curves, acc);
     if (nb->has_values && !interrupted()) book_result("accuracy %.3f%s", acc, diverged);
     free(start);
-    mesh_free(m);
+    vit_free(v);
     data_iter_free(train_iter);
 }
 
@@ -722,10 +566,10 @@ static void free_runs(VitRun runs[], int n) {
 }
 
 static void compare_devices(const Notebook *nb, const int counts[], int n) {
-    VitPlan plans[MOST_COMPARED];
+    VitPlan plans[MOST_COMPARED] = {0};
     VitRun runs[MOST_COMPARED] = {0};
     int equal = 0;
-    for (int r = 0; r < n; r++) plans[r] = plan_of(nb, 1, counts[r], false);
+    for (int r = 0; r < n; r++) plans[r] = plan_of(nb, counts[r], counts[r] > 1 && nb->sequence);
     bool usual = plans->steps == COMPARED_STEPS && nb->width == 64 && nb->flags.batch_size == 256 &&
                  nb->has_values && n == MOST_COMPARED;
     Prediction expected = usual ? ask_how_many() : (Prediction){0};
@@ -741,21 +585,10 @@ static void compare_devices(const Notebook *nb, const int counts[], int n) {
     free_runs(runs, n);
 }
 
-static void compare_mesh(const Notebook *nb) {
-    VitPlan plans[] = {plan_of(nb, 1, 1, false), plan_of(nb, nb->data, nb->tensor, nb->sequence)};
-    VitRun runs[2] = {0};
-    run_plans(nb, plans, 2, runs);
-    if (!interrupted()) {
-        print_meshes(runs, 2);
-        print_split_memory(runs, 2, INFINITY);
-    }
-    free_runs(runs, 2);
-}
-
 // A wider network, with fewer images.
 static void train_within_limit(const Notebook *nb) {
     const double limit = 100e6;
-    VitPlan plans[] = {plan_of(nb, 1, 1, false), plan_of(nb, 1, 4, false), plan_of(nb, 1, 4, true)};
+    VitPlan plans[] = {plan_of(nb, 1, false), plan_of(nb, 4, false), plan_of(nb, 4, true)};
     VitRun runs[3] = {0};
     for (int r = 0; r < 3; r++) {
         plans[r].width = 512;
@@ -771,44 +604,10 @@ static void train_within_limit(const Notebook *nb) {
     free_runs(runs, 3);
 }
 
-// Half of the steps on four devices, and then all others on one or two.
-static void resume_on_others(const Notebook *nb) {
-    enum { TIMES = 4 };
-    VitPlan plans[TIMES];
-    VitRun runs[TIMES] = {0};
-    const char *file = book_output("_half.safetensors");
-    if (!safetensors_built_in()) return;
-    for (int r = 0; r < TIMES; r++) {
-        plans[r] = plan_of(nb, 1, r < 2 ? 4 : 1 << (r - 2), false);
-        plans[r].resume = r < 2 ? NULL : file;
-    }
-    plans[1].checkpoint = file;
-    plans[1].steps /= 2;
-    run_plans(nb, plans, TIMES, runs);
-    remove(file);
-    if (!interrupted()) print_resharded(runs, TIMES);
-    free_runs(runs, TIMES);
-}
-
-static void compare_meshes(const Notebook *nb) {
-    enum { MESHES = 8 };
-    VitPlan plans[MESHES] = {plan_of(nb, 1, 1, false), plan_of(nb, 8, 1, false)};
-    VitRun runs[MESHES] = {0};
-    if (plans->batch_size % 8 != 0) {
-        say("(Meshes need a --batch-size that 8 divides.)");
-        return;
-    }
-    for (int r = 2; r < MESHES; r++) plans[r] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
-    for (int r = 0; r < MESHES; r++) plans[r].steps = (plans[r].steps + 1) / 2;
-    run_plans(nb, plans, MESHES, runs);
-    if (!interrupted()) print_meshes(runs, MESHES);
-    free_runs(runs, MESHES);
-}
-
 static void make_mistakes(const Notebook *nb) {
     VitRun runs[1 + NUM_MISTAKES], first[1 + NUM_MISTAKES]; // 20 steps; one step
     for (int m = 0; m <= NUM_MISTAKES; m++) {
-        VitPlan plan = plan_of(nb, 1, nb->tensor, false);
+        VitPlan plan = plan_of(nb, nb->k, false);
         plan.mistake = m == 0 ? NULL : &mistakes[m - 1];
         runs[m] = run_steps(&plan, nb->train_data);
         plan.steps = 1;
@@ -828,32 +627,12 @@ static Prediction ask_when(void) {
                          "images?");
 }
 
-static Prediction ask_which_mesh(void) {
-    return predict_first("Eight GPUs of a DGX A100 train the network of width 1024 with 64 images "
-                         "in a minibatch. Over how many devices is each network split in the "
-                         "fastest mesh: 1, 2, 4 or 8?");
-}
-
-static Prediction ask_about_sums(void) {
-    return predict_first(
-        "Each of 1,024 devices has a gradient in bfloat16. Along a ring, 1,023 "
-        "additions follow each other, up a tree only 10. How many times as large is "
-        "the error of the sum along the ring?");
-}
-
-static void round_to_sixteen_bits(const Notebook *nb) {
-    VitPlan plan = plan_of(nb, 1, 1, false);
-    Prediction times = nb->train_data->count >= 1024 ? ask_about_sums() : (Prediction){0};
-    predict_compare(times, draw_sums(&plan, nb->train_data), "times");
-    print_unmoved(plan, nb->train_data);
-}
-
 static void tell_the_story(Notebook *nb) {
     static const int counts[MOST_COMPARED] = {1, 2, 3, 4, 8};
     const char *png = book_timeline("_block.png");
     int n = 0; // the machine of the modelled clock may have fewer devices
     while (n < MOST_COMPARED && book_can_use_devices(counts[n])) n++;
-    bool has_four = n > 3, has_eight = n > 4;
+    bool has_four = n > 3;
     train(nb);
     if (!interrupted()) compare_devices(nb, counts, n);
     if (!interrupted()) draw_block(png);
@@ -862,101 +641,61 @@ static void tell_the_story(Notebook *nb) {
         Prediction when = ask_when();
         predict_compare(when, print_when_it_pays(), "images");
     }
-    if (!interrupted() && has_eight) compare_meshes(nb);
-    if (!interrupted() && modelled_machine()) {
-        Prediction best = ask_which_mesh();
-        predict_compare(best, print_best_mesh(), "devices");
-    }
-    if (!interrupted() && has_four && nb->has_values) resume_on_others(nb);
-    if (!interrupted() && nb->has_values) round_to_sixteen_bits(nb);
     if (!interrupted() && has_four && nb->has_values) make_mistakes(nb);
 }
 
-static void read_mesh(Notebook *nb) {
-    char end;
-    bool valid = !nb->mesh || sscanf(nb->mesh, "%dx%d%c", &nb->data, &nb->tensor, &end) == 2;
-    if (!valid || nb->data < 1 || nb->tensor < 1 || nb->data > MOST_SPLIT)
-        die_usage("networks x devices, such as 2x4", "--mesh %s is no mesh", nb->mesh);
-    if (nb->mesh && nb->flags.devices) die_usage("leave one of them out", "--mesh with --devices");
-    if (nb->tensor > MOST_SPLIT)
-        die_usage("at most 8 devices for a network", "%d devices: the layers have 8 heads",
-                  nb->tensor);
+static void check_equal_parts(const Notebook *nb) {
     static const char equal[] =
         "with --sequence, each device has equally many images of a minibatch";
-    int rows = nb->flags.batch_size, k = nb->data * nb->tensor;
+    int rows = nb->flags.batch_size;
     int images = nb->flags.train_size ? nb->flags.train_size : 60000;
-    if (nb->sequence && rows % k != 0)
-        die_usage(equal, "--batch-size %d: not a multiple of %d", rows, k);
-    if (nb->sequence && images % rows % k != 0)
+    if (rows % nb->k != 0) die_usage(equal, "--batch-size %d: not a multiple of %d", rows, nb->k);
+    if (images % rows % nb->k != 0)
         die_usage(equal, "--train-size %d: the last minibatch has %d images, not a multiple of %d",
-                  images, images % rows, k);
+                  images, images % rows, nb->k);
 }
 
 static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     const Flag own_flags[] = {
         {"width", FLAG_INTEGER, &nb->width, "D", .help = "numbers of a token, a multiple of 8",
          .standard = "64", .least = 8, .most = 2048},
-        {"mesh", FLAG_TEXT, &nb->mesh, "DxT",
-         .help = "train D networks, each on T devices, as --devices"},
         {"sequence", FLAG_ON, &nb->sequence, .help = "split the tokens, too"},
         {"costs", FLAG_ON, costs, .help = "only model a step, split in both ways (CSV)"},
         {0},
     };
     nb->flags = book_begin(argc, argv,
                            "Trains a vision transformer on four devices that split its layers.\n"
-                           "With --devices K: only on K devices. mpirun -n 4 with --mesh 2x2: no "
-                           "training, only 20 steps on a mesh of four ranks (chapter 8), which are "
-                           "compared with one device's.",
+                           "With --devices K: only on K devices, compared with one.",
                            "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
                            "no-shuffle data csv live",
                            (Program){.own = own_flags,
                                      .quick_means = "--epochs 1 --train-size 8192",
-                                     .next = "make exercise-10-1",
-                                     .of_ranks = true});
-    nb->data = 1;
-    nb->tensor = book_devices(nb->flags.devices, 4, 1);
+                                     .next = "make exercise-10-1"});
+    nb->k = book_devices(nb->flags.devices, 4, 1);
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
-    read_mesh(nb);
+    if (nb->k > MOST_SPLIT)
+        die_usage("at most 8 devices", "--devices %d: the layers have 8 heads", nb->k);
+    if (nb->sequence) check_equal_parts(nb);
     if (nb->width % HEADS != 0)
         die_usage("a multiple of 8, such as 64",
                   "--width %d: each of 8 heads needs as many numbers", nb->width);
 }
 
-// A launcher started several processes, which have one device each.
-static int compare_ranks(Notebook *nb, int ranks, bool costs) {
-    const char *hint = "--mesh 2x2 with 4 ranks; they only compare 20 steps with one device's";
-    if (costs || nb->sequence || nb->flags.memory || !nb->has_values)
-        die_usage(hint, "--costs, --sequence, --memory or --backend model with %d ranks", ranks);
-    if (!nb->mesh || nb->data * nb->tensor != ranks)
-        die_usage(hint, "%d ranks, but %s%s", ranks, nb->mesh ? "--mesh " : "no --mesh",
-                  nb->mesh ? nb->mesh : "");
-    nb->train_data = fashion_mnist_open(nb->flags.data, true, nb->flags.train_size);
-    VitPlan plan = plan_of(nb, nb->data, nb->tensor, false);
-    compare_over_ranks(&plan, nb->train_data, nb->flags.threads);
-    dataset_free(nb->train_data);
-    return book_end();
-}
-
 int main(int argc, char *argv[]) {
     static Notebook nb;
     bool costs = false;
-    ranks_before_flags();
     read_flags(&nb, argc, argv, &costs);
-    int ranks = launch_read().size;
-    if (ranks > 1) return compare_ranks(&nb, ranks, costs);
     if (costs && nb.flags.memory) die_usage("leave one of them out", "--costs with --memory");
     if (costs) {
         book_outputs("_costs.csv");
         tell_costs(&(VitPlan){
-            .data = 1, .tensor = nb.tensor, .width = nb.width, .batch_size = nb.flags.batch_size});
+            .data = 1, .tensor = nb.k, .width = nb.width, .batch_size = nb.flags.batch_size});
         return book_end();
     }
     // Else only a training, and a comparison.
-    bool story = nb.flags.devices == 0 && !nb.mesh && !nb.sequence;
+    bool story = nb.flags.devices == 0 && !nb.sequence;
     modelled_clock_use_ranks(true); // each device has its own host thread
-    book_outputs("%s%s%s", nb.has_values ? ".csv .png" : "",
-                 story ? " _block.png _block.svg _half.safetensors" : "",
-                 story && nb.has_values ? " _bf16.csv _bf16.png" : "");
+    book_outputs("%s%s", nb.has_values ? ".csv .png" : "", story ? " _block.png _block.svg" : "");
     nb.curves = curves_new(&nb.flags, nb.has_values ? book_output(".csv") : NULL,
                            nb.has_values ? book_output(".png") : NULL);
     nb.train_data = fashion_mnist_open(nb.flags.data, true, nb.flags.train_size);
@@ -969,10 +708,8 @@ int main(int argc, char *argv[]) {
         train(&nb);
     if (nb.flags.memory)
         say("(One device is not compared, because --memory limits it, too.)");
-    else if ((nb.mesh || nb.sequence) && !interrupted())
-        compare_mesh(&nb);
-    else if (!story && nb.tensor > 1 && !interrupted())
-        compare_devices(&nb, (const int[]){1, nb.tensor}, 2);
+    else if (!story && nb.k > 1 && !interrupted())
+        compare_devices(&nb, (const int[]){1, nb.k}, 2);
     curves_free(nb.curves);
     data_iter_free(nb.test_iter);
     dataset_free(nb.train_data);

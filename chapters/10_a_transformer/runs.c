@@ -1,6 +1,5 @@
-// runs.c: a few steps of training, to compare what they compute, send, keep, and how long they
-// take.
-#include "behind.h"
+// runs.c: see runs.h.
+#include "runs.h"
 
 #include "common/book.h"
 

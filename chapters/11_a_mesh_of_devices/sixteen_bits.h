@@ -3,7 +3,7 @@
 // training", 2019.
 #pragma once
 
-#include "vit.h"
+#include "chapters/10_a_transformer/vit.h"
 
 // Each number becomes the nearest one that is a bfloat16: a float whose lower 16 bits are 0. Of two
 // that are equally near, the one whose last bit is 0. A NaN stays one.

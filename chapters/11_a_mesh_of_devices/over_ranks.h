@@ -2,7 +2,7 @@
 // number t of network d.
 #pragma once
 
-#include "vit.h"
+#include "chapters/10_a_transformer/vit.h"
 
 // By all ranks: this rank's part of its network, as vit_new().
 Vit *over_ranks_new(VitOptions options, int tensor, const float *start);
