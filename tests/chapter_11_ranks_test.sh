@@ -1,7 +1,7 @@
 #!/bin/sh
-# chapter_10_ranks_test.sh BUILD: chapter 10's mesh over ranks: the bits of one device on all of them, the bytes of the
+# chapter_11_ranks_test.sh BUILD: chapter 11's mesh over ranks: the bits of one device on all of them, the bytes of the
 # formulas, and what is refused. Prints TAP.
-name=10_a_transformer
+name=11_a_mesh_of_devices
 . "$(dirname "$0")/chapter.sh"
 . "$root/tests/chapter_08_ranks.sh"
 has_mpi || skip_all "a mesh over ranks" "no MPI"
@@ -27,7 +27,7 @@ while IFS='|' read -r k text flags; do
     verdict "refused, and said once: $k ranks, $flags"
 done <<'ROWS'
 3|3 ranks, but --mesh 2x2|--mesh 2x2
-2|2 ranks, but no --mesh|--devices 2
+2|2 ranks, but no --mesh|--steps 2
 4|4 ranks|--mesh 2x2 --sequence
 ROWS
 echo "1..$tests"

@@ -89,7 +89,8 @@ done <<FLAGS
 07_parameter_servers machine predict $training workers servers staleness backup slow staleness-lr schedule
 08_many_machines $training predict train steps no-shuffle ranks-per-host timeout plant checkpoint resume csv
 09_what_each_device_keeps devices machine predict tf32 batch-size seed train-size data stage recompute checkpoint resume memory-of
-10_a_transformer devices machine predict $training steps no-shuffle csv live width mesh sequence costs
+10_a_transformer devices machine predict $training steps no-shuffle csv live width sequence costs
+11_a_mesh_of_devices machine predict $training steps no-shuffle csv live width mesh sequence
 FLAGS
 
 # ---- what is refused before any work ------------------------------------------------------------------------

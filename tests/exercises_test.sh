@@ -228,7 +228,7 @@ figures 10-1 "bytes are those of the formula, sequence parallelism keeps 1/t, an
     $1 == "dgx-a100" && $2 == 2048 && $5 == 8 && !($6 < 0.25 * one) { bad = 1 }
     END { exit bad || NR != 181 }'
 # And meshes have those of one device. All bytes of tensor groups stay inside hosts.
-figures 10-2 "meshes have losses, norms and averages of undivided training, equal copies, and only gradients cross hosts" '
+figures 11-1 "meshes have losses, norms and averages of undivided training, equal copies, and only gradients cross hosts" '
     $1 == "not divided" { for (j = 3; j <= 5; j++) of[$2, j] = $j; next }
     NR > 1 { split($1, mesh, " x "); for (j = 3; j <= 5; j++) if (!($j / of[$2, j] < 1.0001 && $j / of[$2, j] > 0.9999)) bad = 1 }
     NR > 1 && !($6 == 0 && $8 == 8 * (mesh[1] - 1) * (50880 + 1578 * mesh[2])) { bad = 1 }

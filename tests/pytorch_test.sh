@@ -8,7 +8,7 @@ cd "$root" || exit 1
 torch=$root/build/torch/bin
 MOST_LINES=182
 # How many functions that the page's main.c names there are in Python, in each chapter.
-TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5 10 6'
+TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5 10 6 11 2'
 tabs_of() { # FOLDER
     sed -n 's|^// [a-z_0-9/]*\.[ch]:\([a-z_0-9]*\)$|\1|p' "$1/main.c" | sed 's/_book$//' | sort -u >"$work/named"
     sed -n 's/^def \([a-z_0-9]*\)(.*/\1/p; s/^class \([A-Za-z]*\).*/\1/p; s/^# C: //p' "$1"/*in_pytorch.py | tr -d ' ' | tr , '\n' | sort -u |
@@ -64,7 +64,6 @@ as_one_process() { # RANKS FILE
 # The program that chapter 10's page says to save.
 sed -n '/`mlp.py`/,$s|^// \{0,1\}||p' chapters/10_a_transformer/main.c | sed '1,/^```python$/d; /^```$/,$d' >"$work/mlp.py"
 as_one_process 2 "$work/mlp.py"
-as_one_process 4 chapters/10_a_transformer/mesh_in_pytorch.py
 verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------

@@ -32,6 +32,8 @@ done <<'RUNS'
 08_many_machines as 3 ranks --train --train-size 128 --test-size 20 --batch-size 8 --epochs 1 --checkpoint c8
 09_what_each_device_keeps --train-size 64 --devices 2 --batch-size 2
 10_a_transformer --train-size 80 --test-size 8 --epochs 1 --devices 3 --batch-size 4
+11_a_mesh_of_devices --train-size 80 --test-size 8 --batch-size 8
+11_a_mesh_of_devices --train-size 80 --test-size 8 --epochs 1 --mesh 2x2 --batch-size 8
 RUNS
 unset ASAN_OPTIONS
 for program in "$build"/solved/*; do

@@ -68,6 +68,7 @@ compare 10_a_transformer --backend model --devices 4 --width 256 --batch-size 64
 compare 10_a_transformer --backend model --costs --devices 8 --width 1024 --batch-size 128 --data .
 diff here/10_a_transformer_costs.csv there/10_a_transformer_costs.csv >difference
 verdict $? "its costs.csv, to the last digit"
+compare 11_a_mesh_of_devices --backend model --mesh 2x4 --sequence --width 256 --batch-size 64 --steps 2 --data .
 node --no-warnings "$root/tests/wasm_run.js" "$build/wasm/04_lenet_multi_gpu.wasm" --data nowhere >out 2>difference
 [ $? = 1 ] && grep -q 'error: nowhere: No such file' difference
 verdict $? "an error ends it with status 1"

@@ -53,7 +53,7 @@ $(SHOWN): chapters/questions.md plots/book/shown.sh $(SHOWN_BY)
 SAY_HOW_LONG = $(if $(SAID_SO),,$(eval SAID_SO := yes)@echo 'book: the chapters run now: twelve to seventeen minutes on two free cores, half of them for chapter 5; longer on busy ones')
 # $(call LEFT,04): "about 14 min left", before that part runs. (Seconds of each on two free cores; where those before it
 # took longer, the others will.)
-PARTS      := 00 2 01 5 02 10 03 5 04 90 05 400 06 10 07 180 08 240 09 10 10 220 questions 30
+PARTS      := 00 2 01 5 02 10 03 5 04 90 05 400 06 10 07 180 08 240 09 10 10 160 11 60 questions 30
 BOOK_BEGAN  = $(eval BOOK_BEGAN := $(shell date +%s))$(BOOK_BEGAN)
 LEFT        = $(shell echo $(PARTS) | awk -v part=$1 -v took=$$(($$(date +%s) - $(BOOK_BEGAN))) '{ \
     for (i = 1; i < NF; i += 2) { if ($$i == part) comes = 1; if (comes) left += $$(i + 1); else done += $$(i + 1) } \

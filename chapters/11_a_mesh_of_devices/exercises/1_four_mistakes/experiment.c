@@ -97,7 +97,7 @@ static void experiment(const Flags *flags, FILE *csv) {
 
 int main(int argc, char *argv[]) {
     return exercise_main(argc, argv,
-                         &(Exercise){.about = "Exercise 2: four mistakes on a 2-D mesh.",
+                         &(Exercise){.about = "Exercise 1: four mistakes on a 2-D mesh.",
                                      .flags = "seed batch-size=256 lr=0.001 -machine",
                                      .experiment = experiment,
                                      .plot = "exercise_four_mistakes.gp"});

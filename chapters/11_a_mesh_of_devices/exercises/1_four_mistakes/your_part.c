@@ -1,9 +1,9 @@
-// # Exercise 2: four mistakes on a 2-D mesh
+// # Exercise 1: four mistakes on a 2-D mesh
 //
-// Chapter 10 splits layers over tp devices. Here, dp such *tensor groups* share the rows of a
-// minibatch, and each host has tp devices. The step below uses sequence parallelism and clips the
-// gradient. It runs without an error message, but it contains four mistakes that people make in
-// practice.
+// Chapter 10 splits layers over tp devices. As in chapter 11, dp such *tensor groups* share the
+// rows of a minibatch, and each host has tp devices. The step below uses sequence parallelism and
+// clips the gradient. It runs without an error message, but it contains four mistakes that people
+// make in practice.
 //
 // Difficulty: ★★★☆
 //
@@ -19,8 +19,8 @@
 //
 // **How to run.** Look at the facts before you change anything, and after each change.
 //
-//     make exercise-10-2 ARGS=--check       builds and checks it: seconds
-//     build/10_a_transformer_exercise_2     shows the facts, right or wrong: seconds
+//     make exercise-11-1 ARGS=--check       builds and checks it: seconds
+//     build/11_a_mesh_of_devices_exercise_1  shows the facts, right or wrong: seconds
 //
 // **What to hand in.** This file, and your answers. For each mistake, which number showed it, and
 // on which meshes? Which would you have noticed in the losses, and why do they say so little?
