@@ -12,8 +12,6 @@ typedef struct Notebook {
     Curves *curves;
 } Notebook;
 
-static double evaluate(Vit *v, DataIter *iter);
-
 // ## Split two layers
 //
 // In data parallelism, each device has all parameters and some of the images. In this chapter, we
@@ -484,43 +482,10 @@ static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
         }
         timer_stop(&timer);
         if (interrupted()) break; // Ctrl-C: whole epochs are kept
-        acc = evaluate(v, nb->test_iter);
+        acc = vit_accuracy(v, nb->test_iter);
         curves_epoch(nb->curves, loss / images, acc, &timer);
     }
     return acc;
-}
-
-// The steps that are compared have whole minibatches.
-static VitPlan plan_of(const Notebook *nb, int k, bool sequence) {
-    int images = nb->train_data->count;
-    int rows = nb->flags.batch_size < images ? nb->flags.batch_size : images;
-    int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;
-    return (VitPlan){.data = 1,
-                     .tensor = k,
-                     .sequence = sequence,
-                     .width = nb->width,
-                     .batch_size = rows,
-                     .steps = steps,
-                     .lr = nb->flags.lr,
-                     .shuffle = nb->flags.shuffle,
-                     .seed = nb->flags.seed};
-}
-
-// The part of the test images that is classified correctly. All devices compute, with all tokens,
-// and the first one counts.
-static double evaluate(Vit *v, DataIter *iter) {
-    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
-    Accuracy a = accuracy_begin(v->devices, 1);
-    bool sequence = v->options.sequence;
-    v->options.sequence = false;
-    data_iter_start(iter, 0);
-    while (data_iter_next(iter, &X, &y)) {
-        vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
-        vit_forward(v, images, y_hat);
-        accuracy_count(&a, y_hat, labels);
-    }
-    v->options.sequence = sequence;
-    return accuracy_end(&a);
 }
 
 static void train(Notebook *nb) {
@@ -537,12 +502,16 @@ static void train(Notebook *nb) {
     VitOptions options = {.width = nb->width, .sequence = nb->sequence};
     Vit *v = vit_new(options, devices, k, start);
     double acc = training_loop(nb, v, train_iter);
-    if (steps == 0) acc = evaluate(v, nb->test_iter);
+    if (steps == 0) acc = vit_accuracy(v, nb->test_iter);
     const char *diverged = curves_end(nb->curves, acc);
     if (nb->has_values && !interrupted()) book_result("accuracy %.3f%s", acc, diverged);
     free(start);
     vit_free(v);
     data_iter_free(train_iter);
+}
+
+static VitPlan plan_of(const Notebook *nb, int k, bool sequence) {
+    return vit_plan(&nb->flags, nb->width, nb->train_data->count, 1, k, sequence);
 }
 
 static Prediction ask_how_many(void) {
@@ -557,14 +526,6 @@ static Prediction ask_about_bytes(void) {
                          "send in a step if the layers are split, compared with data parallelism?");
 }
 
-static void run_plans(const Notebook *nb, const VitPlan plans[], int n, VitRun runs[]) {
-    for (int r = 0; r < n && !interrupted(); r++) runs[r] = run_steps(&plans[r], nb->train_data);
-}
-
-static void free_runs(VitRun runs[], int n) {
-    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
-}
-
 static void compare_devices(const Notebook *nb, const int counts[], int n) {
     VitPlan plans[MOST_COMPARED] = {0};
     VitRun runs[MOST_COMPARED] = {0};
@@ -573,7 +534,7 @@ static void compare_devices(const Notebook *nb, const int counts[], int n) {
     bool usual = plans->steps == COMPARED_STEPS && nb->width == 64 && nb->flags.batch_size == 256 &&
                  nb->has_values && n == MOST_COMPARED;
     Prediction expected = usual ? ask_how_many() : (Prediction){0};
-    run_plans(nb, plans, n, runs);
+    run_all(plans, n, nb->train_data, runs);
     if (!interrupted()) {
         for (int r = 1; r < n; r++) equal += num_different_numbers(&runs[r], &runs[0]) == 0;
         print_bits(runs, n);
@@ -582,7 +543,7 @@ static void compare_devices(const Notebook *nb, const int counts[], int n) {
         predict_compare(times, print_sent(&runs[n > 3 ? 3 : n - 1]), "times");
         if (n == 2) print_split_memory(runs, 2, INFINITY);
     }
-    free_runs(runs, n);
+    vit_runs_free(runs, n);
 }
 
 // A wider network, with fewer images.
@@ -601,7 +562,7 @@ static void train_within_limit(const Notebook *nb) {
     for (int r = 1; r < n; r++) runs[r] = run_steps(&plans[r], nb->train_data);
     devices_limit_memory(before);
     if (!interrupted()) print_split_memory(runs, n, limit);
-    free_runs(runs, 3);
+    vit_runs_free(runs, 3);
 }
 
 static void make_mistakes(const Notebook *nb) {

@@ -75,6 +75,24 @@ VitRun run_steps(const VitPlan *plan, const Dataset *data) {
     return run;
 }
 
+VitPlan vit_plan(const Flags *flags, int width, int images, int data, int tensor, bool sequence) {
+    int rows = flags->batch_size < images ? flags->batch_size : images;
+    int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;
+    return (VitPlan){.data = data,
+                     .tensor = tensor,
+                     .sequence = sequence,
+                     .width = width,
+                     .batch_size = rows,
+                     .steps = steps,
+                     .lr = flags->lr,
+                     .shuffle = flags->shuffle,
+                     .seed = flags->seed};
+}
+
+void run_all(const VitPlan plans[], int n, const Dataset *data, VitRun runs[]) {
+    for (int r = 0; r < n && !interrupted(); r++) runs[r] = run_steps(&plans[r], data);
+}
+
 // ## Modelled
 
 static void images_of(const VitPlan *plan, Tensor *X, Tensor *y) {
@@ -110,6 +128,10 @@ VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced) {
 void vit_run_free(VitRun *run) {
     free(run->values);
     free(run->spans);
+}
+
+void vit_runs_free(VitRun runs[], int n) {
+    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
 }
 
 double num_different_numbers(const VitRun *a, const VitRun *b) {

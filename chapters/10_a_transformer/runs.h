@@ -5,6 +5,7 @@
 #include "common/data/fashion_mnist.h"
 #include "common/device/trace.h"
 #include "common/model/machine.h"
+#include "common/program/flags.h"
 #include "mesh.h"
 #include "mistakes.h"
 
@@ -35,11 +36,15 @@ typedef struct VitRun {
     int num_spans;
 } VitRun;
 
-// The first steps of a training, on devices 0 to k-1, with the same minibatches each time.
-// Ends the program with an error if a device does not send the bytes of the formula.
+// At most COMPARED_STEPS steps, with whole minibatches of so many images.
+VitPlan vit_plan(const Flags *flags, int width, int images, int data, int tensor, bool sequence);
+// The first steps of a training, on devices 0 to k-1, with the same minibatches each time. Ends the
+// program with an error if a device does not send the bytes of the formula.
 VitRun run_steps(const VitPlan *plan, const Dataset *data);
+void run_all(const VitPlan plans[], int n, const Dataset *data, VitRun runs[]); // until interrupted
 // The second step, on devices without values, and how long it takes on the machine.
 VitRun model_step(const VitPlan *plan, const Machine *machine, bool traced);
 void vit_run_free(VitRun *run);
+void vit_runs_free(VitRun runs[], int n);
 // How many parameters differ in any bit; NAN without values.
 double num_different_numbers(const VitRun *a, const VitRun *b);

@@ -2,6 +2,7 @@
 // devices compute the others alike.
 #include "vit.h"
 
+#include "common/data/evaluate.h"
 #include "common/device/trace.h"
 #include "chapters/03_split_batch/split_batch.h"
 
@@ -106,4 +107,19 @@ void vit_train_batch(Vit *v, const Tensor *X, const Tensor *y, float lr, Tensor 
     vit_gradients(v, X, y, (Range){0, X->shape[0]}, losses);
     trace_label("update");
     for (int i = 0; i < v->k; i++) adam_step(v->shards[i].adam, lr, X->shape[0]);
+}
+
+double vit_accuracy(Vit *v, DataIter *iter) {
+    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
+    Accuracy a = accuracy_begin(v->devices, 1);
+    bool sequence = v->options.sequence;
+    v->options.sequence = false;
+    data_iter_start(iter, 0);
+    while (data_iter_next(iter, &X, &y)) {
+        vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
+        vit_forward(v, images, y_hat);
+        accuracy_count(&a, y_hat, labels);
+    }
+    v->options.sequence = sequence;
+    return accuracy_end(&a);
 }

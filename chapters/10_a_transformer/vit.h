@@ -82,6 +82,9 @@ void vit_forward(Vit *v, Tensor *const X[], Tensor *y_hat[]);
 void vit_gradients(Vit *v, const Tensor *X, const Tensor *y, Range rows, Tensor *losses[]);
 // One step of Adam.
 void vit_train_batch(Vit *v, const Tensor *X, const Tensor *y, float lr, Tensor *losses[]);
+// The part of the images that is classified correctly. All devices compute, with all tokens, and
+// the first one counts. Waits.
+double vit_accuracy(Vit *v, DataIter *iter);
 Mlp vit_mlp;
 
 // ---- exchange.c: where the devices meet -----------------------------------------------------------

@@ -14,8 +14,6 @@ typedef struct Notebook {
     Curves *curves;
 } Notebook;
 
-static double evaluate(Vit *v, DataIter *iter);
-
 // ## Images and layers
 //
 // Data parallelism splits the images, and chapter 10 split the layers of a transformer. With eight
@@ -226,27 +224,10 @@ static double training_loop(Notebook *nb, Mesh *m, DataIter *train_iter) {
         }
         timer_stop(&timer);
         if (interrupted()) break; // Ctrl-C: whole epochs are kept
-        acc = evaluate(m->nets[0], nb->test_iter);
+        acc = vit_accuracy(m->nets[0], nb->test_iter);
         curves_epoch(nb->curves, loss / images, acc, &timer);
     }
     return acc;
-}
-
-// The part of the test images that is classified correctly. The devices of a network all compute,
-// with all tokens, and the first one counts.
-static double evaluate(Vit *v, DataIter *iter) {
-    Tensor *X, *y, *images[MOST_SPLIT], *labels[MOST_SPLIT], *y_hat[MOST_SPLIT];
-    Accuracy a = accuracy_begin(v->devices, 1);
-    bool sequence = v->options.sequence;
-    v->options.sequence = false;
-    data_iter_start(iter, 0);
-    while (data_iter_next(iter, &X, &y)) {
-        vit_load(v, X, y, (Range){0, X->shape[0]}, images, labels);
-        vit_forward(v, images, y_hat);
-        accuracy_count(&a, y_hat, labels);
-    }
-    v->options.sequence = sequence;
-    return accuracy_end(&a);
 }
 
 static void train(Notebook *nb) {
@@ -263,7 +244,7 @@ static void train(Notebook *nb) {
     VitOptions options = {.width = nb->width, .sequence = nb->sequence};
     Mesh *m = mesh_new(options, devices, nb->data, nb->tensor, start);
     double acc = training_loop(nb, m, train_iter);
-    if (steps == 0) acc = evaluate(m->nets[0], nb->test_iter);
+    if (steps == 0) acc = vit_accuracy(m->nets[0], nb->test_iter);
     const char *diverged = curves_end(nb->curves, acc);
     if (nb->has_values && !interrupted()) book_result("accuracy %.3f%s", acc, diverged);
     free(start);
@@ -271,28 +252,8 @@ static void train(Notebook *nb) {
     data_iter_free(train_iter);
 }
 
-// The steps that are compared have whole minibatches.
 static VitPlan plan_of(const Notebook *nb, int data, int tensor, bool sequence) {
-    int images = nb->train_data->count;
-    int rows = nb->flags.batch_size < images ? nb->flags.batch_size : images;
-    int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;
-    return (VitPlan){.data = data,
-                     .tensor = tensor,
-                     .sequence = sequence,
-                     .width = nb->width,
-                     .batch_size = rows,
-                     .steps = steps,
-                     .lr = nb->flags.lr,
-                     .shuffle = nb->flags.shuffle,
-                     .seed = nb->flags.seed};
-}
-
-static void run_plans(const Notebook *nb, const VitPlan plans[], int n, VitRun runs[]) {
-    for (int r = 0; r < n && !interrupted(); r++) runs[r] = run_steps(&plans[r], nb->train_data);
-}
-
-static void free_runs(VitRun runs[], int n) {
-    for (int r = 0; r < n; r++) vit_run_free(&runs[r]);
+    return vit_plan(&nb->flags, nb->width, nb->train_data->count, data, tensor, sequence);
 }
 
 static void train_and_compare(Notebook *nb) {
@@ -303,9 +264,9 @@ static void train_and_compare(Notebook *nb) {
         say("(One device is not compared, because --memory limits it, too.)");
         return;
     }
-    run_plans(nb, plans, 2, runs);
+    run_all(plans, 2, nb->train_data, runs);
     if (!interrupted()) print_meshes(runs, 2);
-    free_runs(runs, 2);
+    vit_runs_free(runs, 2);
 }
 
 static void compare_meshes(const Notebook *nb) {
@@ -318,9 +279,9 @@ static void compare_meshes(const Notebook *nb) {
     }
     for (int r = 2; r < MESHES; r++) plans[r] = plan_of(nb, 8 >> r / 2, 1 << r / 2, r % 2);
     for (int r = 0; r < MESHES; r++) plans[r].steps = (plans[r].steps + 1) / 2;
-    run_plans(nb, plans, MESHES, runs);
+    run_all(plans, MESHES, nb->train_data, runs);
     if (!interrupted()) print_meshes(runs, MESHES);
-    free_runs(runs, MESHES);
+    vit_runs_free(runs, MESHES);
 }
 
 // Half of the steps on four devices, and then all others on one or two.
@@ -336,10 +297,10 @@ static void resume_on_others(const Notebook *nb) {
     }
     plans[1].checkpoint = file;
     plans[1].steps /= 2;
-    run_plans(nb, plans, TIMES, runs);
+    run_all(plans, TIMES, nb->train_data, runs);
     remove(file);
     if (!interrupted()) print_resharded(runs, TIMES);
-    free_runs(runs, TIMES);
+    vit_runs_free(runs, TIMES);
 }
 
 static Prediction ask_which_mesh(void) {
