@@ -148,6 +148,17 @@ typedef struct Notebook {
 //    computed, and the softmax makes 16 weights of them.
 // 3. The result for token i is the mean of the values $v_j$ with these weights.
 //
+// With only four tokens, it could look like this for token 2:
+//
+// ```
+// token j                        0      1      2      3
+//
+// score of k_j with q_2       -0.3    0.4    1.5   -0.3
+// weight: their softmax       0.10   0.20   0.60   0.10
+//
+// result for token 2       =  0.10 v_0 + 0.20 v_1 + 0.60 v_2 + 0.10 v_3
+// ```
+//
 // The results of all heads, 64 numbers for each token, go through another linear layer.
 //
 // So attention can be split in the same way as the MLP, by heads. The columns of the first matrix

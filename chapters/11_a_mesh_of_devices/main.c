@@ -45,7 +45,8 @@ typedef struct Notebook {
 // behind/tables.c:print_meshes
 //
 // With more devices for each network, a device sends more within its network. But it has fewer
-// parameters, so it sends less to other networks.
+// parameters, so it sends less to other networks. (If the tokens are split, it sends 5/4 as much
+// within its network, as chapter 10 explains.)
 //
 // All meshes compute the same bits. Chapter 10's tree, for the sums that split layers cut, is not
 // enough for this. The gradient of a weight is a sum over all tokens of the minibatch, and a mesh
@@ -83,7 +84,9 @@ typedef struct Notebook {
 //
 // In a minibatch of $b$ images with $T$ tokens of width $D$, if k devices form networks of t
 // devices each, a device sends about $8 L \cdot b T D \cdot t / k$ numbers within its network, and
-// $24 L D^2 / t$ numbers to others. The sum is smallest if
+// $24 L D^2 / t$ numbers to others. (A network has $b t / k$ images. Each block has four sums, and
+// each sum sends about twice the size of their tokens. A device has $12 L D^2 / t$ parameters, and
+// sends about twice the size of their gradients.) The sum is smallest if
 //
 // $$t = \sqrt{\frac{3 D k}{b T}}$$
 //
@@ -104,9 +107,14 @@ typedef struct Notebook {
 //
 // ## Another number of devices
 //
-// A training that was stopped may have to go on with fewer devices. If a checkpoint has only the
-// parts of four devices, they must be put together and cut again. `vit_save()` puts together the
-// parameters and both moments of Adam, and `vit_resume()` cuts them for the devices that there are:
+// A training that was stopped may have to go on with fewer devices. The parts that four devices
+// keep must then be put together, and cut again. `vit_save()` puts together the parameters and both
+// moments of Adam:
+//
+// 10_a_transformer/checkpoint.c:vit_save
+//
+// `vit_resume()` cuts them for the devices that there are. Here a training on four devices stops
+// after ten of twenty steps, and goes on with one or with two:
 //
 // behind/tables.c:print_resharded
 //
