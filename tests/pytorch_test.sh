@@ -8,7 +8,7 @@ cd "$root" || exit 1
 torch=$root/build/torch/bin
 MOST_LINES=182
 # How many functions that the page's main.c names there are in Python, in each chapter.
-TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5 10 6 11 2'
+TABS='00 8 01 6 02 4 03 4 04 3 05 5 06 9 07 7 08 9 09 5 10 6 11 3'
 tabs_of() { # FOLDER
     sed -n 's|^// [a-z_0-9/]*\.[ch]:\([a-z_0-9]*\)$|\1|p' "$1/main.c" | sed 's/_book$//' | sort -u >"$work/named"
     sed -n 's/^def \([a-z_0-9]*\)(.*/\1/p; s/^class \([A-Za-z]*\).*/\1/p; s/^# C: //p' "$1"/*in_pytorch.py | tr -d ' ' | tr , '\n' | sort -u |

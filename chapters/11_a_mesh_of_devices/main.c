@@ -30,10 +30,13 @@ typedef struct Notebook {
 //
 // In a row of the mesh, devices exchange the sums of the blocks, as in chapter 10. In a column,
 // they have the same part of the parameters, and exchange its gradients. We number the devices so
-// that those of a network are neighbours. Then they are usually in the same host.
+// that those of a network are neighbours. Then they are usually in the same host. (This is `mesh.c`
+// in chapter 10's folder. Chapter 10 compared with data parallelism, which is a mesh of k x 1.)
+//
+// 10_a_transformer/mesh.c:mesh_new
 //
 // A step begins with a forward and a backward pass in each network. Then the gradients are summed
-// over each column, and every device updates its part (this is `mesh.c` in chapter 10's folder):
+// over each column, and every device updates its part:
 //
 // 10_a_transformer/mesh.c:mesh_train_batch
 //
@@ -58,27 +61,17 @@ typedef struct Notebook {
 // gradients go to other hosts. `mpirun -n 4 build/11_a_mesh_of_devices --mesh 2x2` makes 20 steps
 // with four ranks, and then finds no parameter that differs from one device's.
 //
-// `mesh_in_pytorch.py` in this folder does this for an MLP in 40 lines of PyTorch, and compares
-// itself with one process. This is its core:
+// In PyTorch, the network stays an ordinary one, and a plan says how each layer is split (this is
+// the tab beside `mesh_new()`). `ColwiseParallel` gathers the tokens in front of a pair, like
+// `enter()`, and `RowwiseParallel` ends like `leave()`. Queries, keys and values are three layers,
+// so that a rank's columns of each are whole heads. `fully_shard()` takes the mean of the gradients
+// of all networks, because each loss is a mean. (It also divides what each rank keeps, like
+// ZeRO-3.) You do not have to sum the gradients of layer norms yourself. PyTorch marks them as
+// `Partial()`, parts of a sum, and adds the parts.
 //
-// ```python
-// mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
-// split = tp.parallelize_module(net, mesh["tensor"], {
-//     "norm": tp.SequenceParallel(),  # its input is cut along dimension 1, the tokens
-//     "up": tp.ColwiseParallel(input_layouts=Shard(1)),
-//     "down": tp.RowwiseParallel(output_layouts=Shard(1)),
-//     "head": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
-// fully_shard(split, mesh=mesh["data"])
-// ```
-//
-// Row d of the mesh gets part d of the images. `fully_shard()` takes the mean of the gradients of
-// all networks, because each loss is a mean (and it divides what each rank keeps, like ZeRO-3). In
-// front of `up`, `ColwiseParallel` gathers the tokens like `enter()`, and `RowwiseParallel` ends
-// like `leave()`. You do not have to sum the norm's gradients yourself. PyTorch marks them as
-// `Partial()`, parts of a sum, and adds the parts. If you leave out the line of the norm, the
-// program still trains, and the first loss is right, but the comparison fails. (In attention, give
-// queries, keys and values a `ColwiseParallel()` layer each, and the layer behind the heads a
-// `RowwiseParallel()`. Each rank then computes its own heads only.)
+// `in_pytorch.py` compares its first steps with one process. On eight GPUs, start it with `torchrun
+// --nproc-per-node 8 in_pytorch.py --mesh 2x4 --bf16 --save FOLDER`, and put your data into
+// `minibatch()`.
 //
 // ## Which mesh is the fastest?
 //
