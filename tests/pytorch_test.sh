@@ -61,9 +61,12 @@ as_one_process() { # RANKS FILE
     "$torch/torchrun" --nproc-per-node "$1" "$2" >"$work/said" 2>"$work/errors" || complain "$(tail -n 5 "$work/errors")"
     [ "$(grep -o ': as one process' "$work/said" | wc -l)" = "$1" ] || complain "$2: $(cat "$work/said")"
 }
-# The program that chapter 10's page says to save.
-sed -n '/`mlp.py`/,$s|^// \{0,1\}||p' chapters/10_a_transformer/main.c | sed '1,/^```python$/d; /^```$/,$d' >"$work/mlp.py"
+# The programs that the pages of chapters 10 and 11 say to save.
+saved() { sed -n "/\`$2\`/,\$s|^// \{0,1\}||p" "$1/main.c" | sed '1,/^```python$/d; /^```$/,$d' >"$work/$2"; } # CHAPTER NAME
+saved chapters/10_a_transformer mlp.py
 as_one_process 2 "$work/mlp.py"
+saved chapters/11_a_mesh_of_devices mesh.py
+as_one_process 4 "$work/mesh.py"
 verdict "and what did not fit into those"
 
 # ---- they agree with the C programs --------------------------------------------------------------------

@@ -295,22 +295,21 @@ typedef struct Notebook {
 //
 // recorded:one
 //
-// Parameters and gradients alone do not fit, so data parallelism on four devices would not help.
-// Here is what one device needs without a limit, and what each of four needs with the limit:
+// The parameters take 50.6 MB, and their gradients would take as much again. So data parallelism on
+// four devices would not help. Here is what one device needs without a limit, and what each of four
+// needs with the limit:
 //
 // behind/tables.c:print_split_memory
 // (We train with a learning rate of 0.0003 here.) *Kept* are parameters, gradients and moments, and
 // each of the four devices has little more than a quarter of them. So four devices have trained a
 // network that does not fit on one, and again, no bit differs.
 //
-// Of the activations, only those inside the pairs are divided. For each token and block, that is
-// $19 D + a T$ numbers: queries, keys and values before and after their bias, the results of the
-// heads, the MLP's $4 D$ columns before and after bias and GELU, and the scores of $a = 8$ heads.
-// Another $6 D$ are outside: the results of layer norms, biases and additions, which every device
-// has for all tokens. The column *formula* has $6 D + (19 D + a T) / k$ numbers for each token and
-// block, in MB. (The column *activations* also has the layers outside the blocks, gradients of
-// activations, and what an exchange receives.) The last row of the table belongs to the next
-// section.
+// Of the activations, only those inside the pairs are divided. For each token and block, these are
+// $19 D + a T$ numbers (a is the number of heads). Another $6 D$ are outside, such as the results
+// of layer norms, and every device has them for all tokens. So the column *formula* has $6 D + (19
+// D + a T) / k$ numbers for each token and block. (*Activations* is what was allocated. It also has
+// the layers outside the blocks, gradients of activations, and what an exchange receives.) The last
+// row of the table belongs to the next section.
 //
 // ## Splitting the tokens, too
 //
@@ -338,11 +337,10 @@ typedef struct Notebook {
 //
 // What an all-gather collects has full size, so a device gives its memory back after the pair. But
 // in the backward pass, the first product of the pair needs all tokens again, for the gradient of
-// its weight. So they are gathered a second time. Without this, a block has four reduce-scatters
-// and four all-gathers, as many as in four allreduces. With it, it has two all-gathers more, and
-// sends 5/4 as many bytes. Megatron-LM does the same, and hides these two behind products. (The
-// code is in `sequence.c`, and in PyTorch, you get it from `SequenceParallel()`, as the program of
-// chapter 11 shows.)
+// its weight. So they are gathered a second time. A block then has four reduce-scatters and
+// six all-gathers instead of four and four, and sends 5/4 as many bytes. Megatron-LM does the same,
+// and hides these two behind products. (The code is in `sequence.c`, and in PyTorch, you get it
+// from `SequenceParallel()`, as the program of chapter 11 shows.)
 //
 // There is one more change. A layer norm's weight is on every device, and now each device has seen
 // only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
@@ -383,8 +381,8 @@ typedef struct Notebook {
 // Measurements show the cost, too. On eight H100 GPUs connected by NVLink, a language model with 16
 // layers of width 2048 processed $2^{20}$ tokens in each step. With data parallelism, a step took
 // 3.26 seconds, and with layers split over groups of 2, 4 or 8 GPUs, 3.48, 3.90 and 4.66
-// [@ultrascale2025]. A model like ours, which knows only the first of these four times, says 3.44,
-// 3.82 and 4.60. On the page [How true is the clock?](../how_true.md) are 29 published steps of
+// [@ultrascale2025]. Our model of the time, given only the first of these four, says 3.44, 3.82 and
+// 4.60. On the page [How true is the clock?](../how_true.md) are 29 published steps of
 // split transformers. The model is off by 5 % on average, and by 15 % at worst.
 //
 // What should you do?

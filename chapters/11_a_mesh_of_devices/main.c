@@ -61,17 +61,62 @@ typedef struct Notebook {
 // gradients go to other hosts. `mpirun -n 4 build/11_a_mesh_of_devices --mesh 2x2` makes 20 steps
 // with four ranks, and then finds no parameter that differs from one device's.
 //
-// In PyTorch, the network stays an ordinary one, and a plan says how each layer is split (this is
-// the tab beside `mesh_new()`). `ColwiseParallel` gathers the tokens in front of a pair, like
-// `enter()`, and `RowwiseParallel` ends like `leave()`. Queries, keys and values are three layers,
-// so that a rank's columns of each are whole heads. `fully_shard()` takes the mean of the gradients
-// of all networks, because each loss is a mean. (It also divides what each rank keeps, like
-// ZeRO-3.) You do not have to sum the gradients of layer norms yourself. PyTorch marks them as
-// `Partial()`, parts of a sum, and adds the parts.
+// ### A mesh in PyTorch
 //
-// `in_pytorch.py` compares its first steps with one process. On eight GPUs, start it with `torchrun
-// --nproc-per-node 8 in_pytorch.py --mesh 2x4 --bf16 --save FOLDER`, and put your data into
-// `minibatch()`.
+// In PyTorch, the network stays an ordinary one, and a plan says how each layer is split. Save this
+// program for four ranks as `mesh.py`, and start it with `torchrun --nproc-per-node 4 mesh.py`:
+//
+// ```python
+// import copy, torch
+// from torch import distributed as dist, nn
+// from torch.distributed.fsdp import fully_shard
+// from torch.distributed.tensor import DTensor, Replicate, Shard, parallel as tp
+// mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))  # or "cuda"
+// torch.set_default_device(mesh.device_type)
+// torch.set_default_dtype(torch.float64)  # so that a difference is not rounding
+//
+// class Net(nn.Module):
+//     def __init__(self):
+//         super().__init__()
+//         self.norm, self.head = nn.LayerNorm(64), nn.Linear(64, 10)
+//         self.up, self.gelu, self.down = nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)
+//     def forward(self, X):  # (images,tokens,64)
+//         return self.head(X + self.down(self.gelu(self.up(self.norm(X))))).mean(1)
+//
+// torch.manual_seed(0)  # every rank draws everything, and then uses its part
+// whole, X, y = Net(), torch.randn(32, 16, 64), torch.randint(10, (32,))
+// split = tp.parallelize_module(copy.deepcopy(whole), mesh["tensor"], {
+//     "norm": tp.SequenceParallel(),  # its input is cut along dimension 1, the tokens
+//     "up": tp.ColwiseParallel(input_layouts=Shard(1)),
+//     "down": tp.RowwiseParallel(output_layouts=Shard(1)),
+//     "head": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())})
+// fully_shard(split, mesh=mesh["data"])
+// d, t = mesh.get_coordinate()
+// own_X, own_y = X.chunk(2)[d].chunk(2, 1)[t], y.chunk(2)[d]  # its network's images, its tokens
+// for net, X, y in (split, own_X, own_y), (whole, X, y):
+//     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+//     for step in range(3):
+//         optimizer.zero_grad()
+//         nn.functional.cross_entropy(net(X), y).backward()
+//         optimizer.step()
+// split.unshard()  # joins what "data" cut; full_tensor() joins what "tensor" cut
+// for p, q in zip(split.parameters(), whole.parameters()):
+//     torch.testing.assert_close(p.full_tensor() if isinstance(p, DTensor) else p, q)
+// print(f"rank {dist.get_rank()} has up {tuple(split.up.weight.to_local().shape)}: as one process")
+// dist.destroy_process_group()
+// ```
+//
+// `ColwiseParallel` gathers the tokens in front of a pair, like `enter()`, and `RowwiseParallel`
+// ends like `leave()`. `fully_shard()` takes the mean of the gradients of all networks, because
+// each loss is a mean. (It also divides what each rank keeps, like ZeRO-3.) You do not have to sum
+// the gradients of layer norms yourself. PyTorch marks them as `Partial()`, parts of a sum, and
+// adds the parts. Now leave out the line of the norm. The program still trains, and the first loss
+// is right, but the comparison fails.
+//
+// `in_pytorch.py` in this folder does the same with the whole transformer. (The plan is beside
+// `mesh_new()`, in the tab.) Queries, keys and values are three layers there, so that a rank's
+// columns of each are whole heads. On eight GPUs, start it with `torchrun --nproc-per-node 8
+// in_pytorch.py --mesh 2x4 --bf16 --save FOLDER`, and put your data into `minibatch()`.
 //
 // ## Which mesh is the fastest?
 //
@@ -79,7 +124,8 @@ typedef struct Notebook {
 // devices each, a device sends about $8 L \cdot b T D \cdot t / k$ numbers within its network, and
 // $24 L D^2 / t$ numbers to others. (A network has $b t / k$ images. Each block has four sums, and
 // each sum sends about twice the size of their tokens. A device has $12 L D^2 / t$ parameters, and
-// sends about twice the size of their gradients.) The sum is smallest if
+// sends about twice the size of their gradients. The exact factors, such as $2 (t-1)/t$, change
+// both terms by constants.) The sum is smallest if
 //
 // $$t = \sqrt{\frac{3 D k}{b T}}$$
 //
@@ -131,11 +177,12 @@ typedef struct Notebook {
 //
 // ## Sixteen bits
 //
-// On GPUs, transformers are usually trained in *bfloat16*, the upper half of a float32. It takes
-// half the bytes, and the tensor cores of an A100 compute 312 TFLOP/s with it, instead of 19.5 in
-// float32 without them. Its exponent has 8 bits, as in float32, so
-// small gradients do not become 0 as in float16, and the loss needs no scaling. But it has only 7
-// bits after the point. Between 256 and 512, neighbours are 2 apart, and 256 + 1 is rounded to 256:
+// In a large mesh, gradients are added over hundreds of networks. What does rounding do to such a
+// sum? On GPUs, transformers are usually trained in *bfloat16*, the upper half of a float32. It
+// takes half the bytes, and the tensor cores of an A100 compute 312 TFLOP/s with it, instead
+// of 19.5 in float32 without them. Its exponent has 8 bits, as in float32, so small gradients do
+// not become 0 as in float16, and the loss needs no scaling. But it has only 7 bits after the
+// point. Between 256 and 512, neighbours are 2 apart, and 256 + 1 is rounded to 256:
 //
 // sixteen_bits.c:round_to_bfloat16
 //
@@ -156,7 +203,8 @@ typedef struct Notebook {
 // With 1,024 devices, the ring's error is 44 times as large as the tree's. As the sum grows, more
 // and more numbers are too small to change it, like the 1 above. A sum in float32 need not cost
 // bytes. In chapter 2's sharded allreduce, a device receives the bfloat16 numbers of all others for
-// its part, and can add them in float32. One project's training was stable on 96 GPUs but not on
+// its part, and can add them in float32. (NCCL chooses between rings and trees, so you may not
+// know which error you get.) One project's training was stable on 96 GPUs but not on
 // 384, until gradients were no longer [added in
 // bfloat16](https://github.com/pytorch/pytorch/issues/106395).
 //
@@ -175,8 +223,8 @@ typedef struct Notebook {
 // float32, too. After `net.bfloat16()`, there is no copy, and DDP adds in bfloat16. FSDP keeps its
 // shards in the type that the network has (leave it in float32), and gathers them in `param_dtype`.
 // It also adds gradients in that type, unless you ask for another. (The library's reduce-scatter
-// adds in the type that it sends. So gradients in float32 take twice as many bytes, unlike in the
-// sharded allreduce above.)
+// adds in the type that it sends. So gradients in float32 take twice as many bytes, and FSDP's
+// three exchanges together 4/3 as many, unlike the sharded allreduce above.)
 //
 // ```python
 // policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
