@@ -134,7 +134,7 @@ def vit_join(v):
 def training_loop(v, X, y):
     for epoch in range(3):
         losses = [vit_train_batch(v, *minibatch) for minibatch in zip(X, y)]
-        print(f"  epoch {epoch + 1}: train loss {sum(losses) / len(losses):.6f}")
+        print(f"  {len(losses)} minibatches of noise: train loss {sum(losses) / len(losses):.6f}")
 
 
 def mlp_of_pytorch(v, start, X):
