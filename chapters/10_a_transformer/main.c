@@ -339,8 +339,8 @@ typedef struct Notebook {
 // in the backward pass, the first product of the pair needs all tokens again, for the gradient of
 // its weight. So they are gathered a second time. A block then has four reduce-scatters and
 // six all-gathers instead of four and four, and sends 5/4 as many bytes. Megatron-LM does the same,
-// and hides these two behind products. (The code is in `sequence.c`, and in PyTorch, you get it
-// from `SequenceParallel()`, as the program of chapter 11 shows.)
+// and hides these two behind products. (The code is in `sequence.c`. In PyTorch, you get it
+// from `SequenceParallel()`, as chapter 11 shows, which keeps what was gathered instead.)
 //
 // There is one more change. A layer norm's weight is on every device, and now each device has seen
 // only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,

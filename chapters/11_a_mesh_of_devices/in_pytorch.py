@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 4 in_pytorch.py
 
-compares a few steps with one process that has everything. Ranks use GPUs if there are enough, else the CPU. With --save,
---resume or --bf16, it only trains, such as 8 ranks with --mesh 2x4 --bf16 --steps 100 --save FOLDER.
+compares a few steps with one process that has everything. Ranks use GPUs if there are enough, else the CPU. With --bf16, --save
+or --resume, it trains instead. For example, on 8 GPUs: --mesh 2x4 --bf16 --steps 100 --save FOLDER
 """
 import copy
 import os
@@ -146,7 +146,7 @@ def compare(start, mesh, other_mesh, args):
 def main():
     k = int(os.environ.get("WORLD_SIZE", 0))
     parser = ArgumentParser(description=__doc__, formatter_class=RawTextHelpFormatter)
-    parser.add_argument("--mesh", metavar="DxT", default=f"{k}x1" if k % 2 else f"{k // 2}x2", help="D networks, each on T ranks")
+    parser.add_argument("--mesh", metavar="DxT", default=f"{k}x1" if k % 2 else f"{k // 2}x2", help="D networks on T ranks each")
     parser.add_argument("--width", type=int, default=64, help="numbers in each token, a multiple of 8")
     parser.add_argument("--batch-size", type=int, default=48, help="images of all ranks in a step")
     parser.add_argument("--bf16", action="store_true", help="train in bfloat16")

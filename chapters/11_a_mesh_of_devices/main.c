@@ -222,9 +222,10 @@ typedef struct Notebook {
 // In PyTorch, `torch.autocast` keeps weights in float32, so their gradients, which DDP adds, are
 // float32, too. After `net.bfloat16()`, there is no copy, and DDP adds in bfloat16. FSDP keeps its
 // shards in the type that the network has (leave it in float32), and gathers them in `param_dtype`.
-// It also adds gradients in that type, unless you ask for another. (The library's reduce-scatter
-// adds in the type that it sends. So gradients in float32 take twice as many bytes, and FSDP's
-// three exchanges together 4/3 as many, unlike the sharded allreduce above.)
+// Name the type in which it adds gradients, too: without `reduce_dtype`, it is bfloat16 up to
+// PyTorch 2.14, and the network's own type from 2.15 on. (The library's reduce-scatter adds in the
+// type that it sends. So gradients in float32 take twice as many bytes, and FSDP's three exchanges
+// together 4/3 as many, unlike the sharded allreduce above.)
 //
 // ```python
 // policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
