@@ -138,7 +138,7 @@ def compare(start, mesh, other_mesh, args):
         m = mesh_new(start.float(), mesh, sums)
         losses = training_loop(f"bfloat16, sums in {str(sums)[6:]}", m, range(3), args)
         lost = torch.cat([(p.grad != p.grad.bfloat16()).to_local().flatten() for p in m.net.parameters()]).double().mean()
-        print(f"  {lost:.0%} of its gradients need more than 16 bits")
+        print(f"  {lost:.0%} of its summed gradients are not bfloat16 numbers")
         torch.testing.assert_close(losses, expected[:3], rtol=0.01, atol=0)
         assert (lost > 0.2) == (sums == torch.float32 and mesh["data"].size() > 1)
 

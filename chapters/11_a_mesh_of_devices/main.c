@@ -110,8 +110,8 @@ typedef struct Notebook {
 // ends like `leave()`. `fully_shard()` takes the mean of the gradients of all networks, because
 // each loss is a mean. (It also divides what each rank keeps, like ZeRO-3.) You do not have to sum
 // the gradients of layer norms yourself. PyTorch marks them as `Partial()`, parts of a sum, and
-// adds the parts. Now leave out the line of the norm. The program still trains, and the first loss
-// is right, but the comparison fails.
+// adds the parts. Now leave out the line of the norm. The program still trains, but the comparison
+// fails.
 //
 // `in_pytorch.py` in this folder does the same with the whole transformer. (The plan is beside
 // `mesh_new()`, in the tab.) Queries, keys and values are three layers there, so that a rank's
@@ -131,25 +131,40 @@ typedef struct Notebook {
 //
 // Below 1, this means: do not split the layers. For width 1024, 64 images and eight devices, it
 // gives $\sqrt{3 \cdot 1024 \cdot 8 / 1024} = 4.9$. But it counts bytes, not time. Here are
-// modelled times in float32. Those with *gradients hidden* are the shortest possible ones: they
-// leave out all that could overlap with the backward pass (chapter 6). Sums of a block cannot:
+// modelled times, in float32:
 //
 // main.c:ask_which_mesh
 //
 // behind/tables.c:print_best_mesh
 //
-// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t, also with
-// hidden gradients. (Only on the DGX, 8 x 1 is then as fast with 64 images. And eight of these
-// cards are still hardly faster than one.) The last machine has four GPUs in each host. There, 8 x
-// 1 must send all gradients from host to host, and 1 x 8 all sums. With 2 x 4, each network is
-// inside a host, and each device sends only its quarter of the gradients to the other host. It is
-// the fastest of the meshes, even with 512 images, where the formula says 1.7. This is the mesh
-// that people use: split layers inside a host, and split images across hosts.
+// On the DGX and on the PCIe cards, the fastest mesh is the one next to the formula's t. The last
+// machine has four GPUs in each host. There, 8 x 1 must send all gradients from host to host, and 1
+// x 8 all sums. With 2 x 4, each network is inside a host, and each device sends only its quarter
+// of the gradients to the other host. It is the fastest of the meshes, even with 512 images, where
+// the formula says 1.7. This is the mesh that people use: split layers inside a host, and split
+// images across hosts.
 //
-// With 64 images, though, a single GPU is faster than all meshes on two hosts. There are so few
-// tokens that the gradients are the larger exchange. So they should be the ones that stay inside a
-// host: number the devices column by column. Lab 11 does this, and a step on 4 x 2 then takes 42 ms
-// instead of 147.6.
+// ![A step of 2 x 4 devices on two hosts with one network card each, modelled. The four columns of
+// the mesh share the cards.](plots/11_a_mesh_of_devices_step.png "Eight lanes over 171
+// milliseconds. Up to 102, all devices compute and exchange sums in turn. Then pairs of devices,
+// one of each host, exchange gradients one after the other, and update.")
+//
+// With 64 images, though, a single GPU is faster than all meshes on these two hosts. There are so
+// few tokens that the gradients are the larger exchange. So they should be the ones that stay
+// inside a host: number the devices column by column. Lab 11 does this, and a step on 4 x 2 then
+// takes 42 ms instead of 147.6. The rule behind both cases is to keep the larger exchange inside a
+// host.
+//
+// The exchange of gradients can overlap with the backward pass (chapter 6), and the sums of a block
+// cannot. In the next table, gradients are hidden as well as possible. In the rows of bfloat16,
+// products are computed by tensor cores, and everything takes half the bytes (more about this
+// below):
+//
+// behind/tables.c:print_best_hidden
+//
+// Both make splitting the layers less attractive, because the sums are now a larger part of a step.
+// In bfloat16, 8 x 1 is the fastest with 512 images, and with 64, there is little left to gain. So
+// first hide the gradients, and split the layers only as far as you must.
 //
 // ## Another number of devices
 //
@@ -169,11 +184,12 @@ typedef struct Notebook {
 //
 // ## For a language model
 //
-// A model of text needs three more things. Its first and last layer have a row for each word, so
-// they are large, and are cut by words. (Then the loss needs a sum over devices, too.) Dropout must
-// drop the same numbers on all devices where all have the same numbers, and other ones on each
-// device inside the pairs. And attention usually masks later tokens, which changes nothing about
-// the exchanges.
+// A model of text needs three more things. Its first layer looks up a row for each word, and its
+// last one computes a logit for each word. Both are large, so each device keeps the rows of some
+// words. (The softmax of the loss then needs the largest logit and a sum over all devices.) Dropout
+// comes from a random generator. Outside the pairs, all devices must draw the same numbers, and
+// inside, each must draw its own. Finally, attention masks later tokens, which changes nothing
+// about the exchanges.
 //
 // ## Sixteen bits
 //
@@ -383,11 +399,13 @@ static void round_to_sixteen_bits(const Notebook *nb) {
 }
 
 static void tell_the_story(Notebook *nb) {
-    bool has_eight = book_can_use_devices(8); // of the modelled clock's machine
-    if (has_eight) compare_meshes(nb);
+    const char *png = book_timeline("_step.png");
+    if (book_can_use_devices(8)) compare_meshes(nb); // of the modelled clock's machine
     if (!interrupted() && modelled_machine()) {
+        draw_mesh_step(png);
         Prediction best = ask_which_mesh();
         predict_compare(best, print_best_mesh(), "devices");
+        print_best_hidden();
     }
     if (!interrupted() && book_can_use_devices(4) && nb->has_values) resume_on_others(nb);
     if (!interrupted() && nb->has_values) round_to_sixteen_bits(nb);
@@ -466,7 +484,7 @@ int main(int argc, char *argv[]) {
     if (ranks > 1) return compare_ranks(&nb, ranks);
     modelled_clock_use_ranks(true); // each device has its own host thread
     bool trains = nb.mesh && nb.has_values;
-    book_outputs("%s%s", trains ? ".csv .png" : "",
+    book_outputs("%s%s%s", trains ? ".csv .png" : "", nb.mesh ? "" : " _step.png _step.svg",
                  !nb.mesh && nb.has_values ? " _half.safetensors _bf16.csv _bf16.png" : "");
     nb.curves = curves_new(&nb.flags, trains ? book_output(".csv") : NULL,
                            trains ? book_output(".png") : NULL);

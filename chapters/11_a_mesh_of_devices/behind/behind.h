@@ -18,6 +18,11 @@ void print_resharded(const VitRun runs[], int n);
 // Steps of a large network on eight devices as a mesh. Returns over how many devices a network is
 // split in the fastest mesh on the first machine, with the fewest images.
 double print_best_mesh(void);
+// The shortest possible times: gradients overlap with all that is computed. Also in bfloat16.
+void print_best_hidden(void);
+
+// A step on a mesh of two hosts, as a picture.
+void draw_mesh_step(const char *png);
 
 // bfloat16.c: up to 1,024 gradients in bfloat16, added in three ways, as book_output("_bf16.csv")
 // and a picture. Returns how many times as large the error is along a ring as up a tree.

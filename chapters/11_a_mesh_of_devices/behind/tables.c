@@ -34,42 +34,95 @@ void print_resharded(const VitRun runs[], int n) {
     }
 }
 
-// What is exchanged within a network, and computed, cannot overlap; gradients at best do
-// completely.
-static double seconds_if_hidden(VitPlan plan, double seconds, const Machine *machine) {
-    plan.batch_size /= plan.data;
-    plan.data = 1;
-    double of_one_network = model_step(&plan, machine, false).seconds;
-    return fmax(of_one_network, seconds - of_one_network);
+// ---- on other machines ----------------------------------------------------------------------------
+
+enum { SHAPES = 5, SIZES = 2, WIDE = 1024 };
+static const int shapes[SHAPES][2] = {{1, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 8}};
+static const int images_of[SIZES] = {64, 512};
+
+#define MESH_TABLE()                                                                               \
+    TABLE(NULL, WORDS("ms of a step on", 19), WHOLE("images"), FIXED("formula's t", 1),            \
+          FIXED("1 x 1", 1), FIXED("8 x 1", 1), FIXED("4 x 2", 1), FIXED("2 x 4", 1),              \
+          FIXED("1 x 8", 1))
+
+static void add_row(Table *t, const char *name, int images, const double seconds[]) {
+    table_text(t, "%s", name);
+    table_numbers(t, images, sqrt(3.0 * WIDE * 8 / (images * TOKENS)));
+    for (int s = 0; s < SHAPES; s++) table_numbers(t, 1e3 * seconds[s]);
+}
+
+// `hidden`: what is computed, and exchanged within a network, cannot overlap; at best, the
+// gradients do completely.
+static void model_shapes(const Machine *machine, int images, bool hidden, double seconds[]) {
+    for (int s = 0; s < SHAPES; s++) {
+        VitPlan plan = {
+            .data = shapes[s][0], .tensor = shapes[s][1], .width = WIDE, .batch_size = images};
+        seconds[s] = model_step(&plan, machine, false).seconds;
+        if (!hidden) continue;
+        plan.batch_size /= plan.data;
+        plan.data = 1;
+        double of_one_network = model_step(&plan, machine, false).seconds;
+        seconds[s] = fmax(of_one_network, seconds[s] - of_one_network);
+    }
 }
 
 double print_best_mesh(void) {
-    enum { SHAPES = 5, MACHINES = 3, SIZES = 2, WIDE = 1024 };
-    static const int shapes[SHAPES][2] = {{1, 1}, {8, 1}, {4, 2}, {2, 4}, {1, 8}};
-    static const char *const names[MACHINES] = {"dgx-a100", "rtx4090-pcie", "p100-25gbe"};
-    static const int images[SIZES] = {64, 512};
-    int best = 0; // of the first row
+    static const char *const names[] = {"dgx-a100", "rtx4090-pcie", "p100-25gbe"};
+    int best = 1; // of the first row
     printf("\n");
-    Table t = TABLE(NULL, WORDS("ms of a step on", 21), WHOLE("images"), FIXED("formula's t", 1),
-                    FIXED("1 x 1", 1), FIXED("8 x 1", 1), FIXED("4 x 2", 1), FIXED("2 x 4", 1),
-                    FIXED("1 x 8", 1));
-    for (int row = 0; row < MACHINES * SIZES; row++) {
-        const Machine *machine = machine_find(names[row / SIZES]);
-        int n = images[row % SIZES];
-        double ms[SHAPES], hidden[SHAPES];
-        for (int s = 0; s < SHAPES; s++) {
-            VitPlan plan = {
-                .data = shapes[s][0], .tensor = shapes[s][1], .width = WIDE, .batch_size = n};
-            double seconds = model_step(&plan, machine, false).seconds;
-            ms[s] = 1e3 * seconds;
-            hidden[s] = 1e3 * seconds_if_hidden(plan, seconds, machine);
-            if (row == 0 && s > 0 && (best == 0 || ms[s] < ms[best])) best = s;
+    Table t = MESH_TABLE();
+    for (size_t m = 0; m < sizeof names / sizeof *names; m++)
+        for (int i = 0; i < SIZES; i++) {
+            double seconds[SHAPES];
+            model_shapes(machine_find(names[m]), images_of[i], false, seconds);
+            add_row(&t, names[m], images_of[i], seconds);
+            for (int s = 1; s < SHAPES && m == 0 && i == 0; s++)
+                if (seconds[s] < seconds[best]) best = s;
         }
-        double t_of_formula = sqrt(3.0 * WIDE * 8 / (n * TOKENS));
-        table_text(&t, "%s", names[row / SIZES]);
-        table_numbers(&t, n, t_of_formula, ms[0], ms[1], ms[2], ms[3], ms[4]);
-        table_text(&t, "  gradients hidden");
-        table_numbers(&t, n, t_of_formula, hidden[0], hidden[1], hidden[2], hidden[3], hidden[4]);
-    }
     return shapes[best][1];
+}
+
+// All numbers take half the bytes, and products are computed by tensor cores.
+static Machine in_sixteen_bits(const Machine *machine) {
+    Machine m = *machine;
+    m.fp32 = machine->fp16;
+    m.efficiency[COST_PRODUCT] = machine->fp16_efficiency;
+    m.memory_bandwidth *= 2;
+    m.link.bandwidth *= 2;
+    return m;
+}
+
+void print_best_hidden(void) {
+    const Machine *dgx = machine_find("dgx-a100");
+    Machine bfloat16 = in_sixteen_bits(dgx);
+    const struct {
+        const char *name;
+        const Machine *machine;
+    } rows[] = {{"dgx-a100", dgx},
+                {"dgx-a100, bfloat16", &bfloat16},
+                {"rtx4090-pcie", machine_find("rtx4090-pcie")},
+                {"p100-25gbe", machine_find("p100-25gbe")}};
+    printf("\n");
+    Table t = MESH_TABLE();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int i = 0; i < SIZES; i++) {
+            double seconds[SHAPES];
+            model_shapes(rows[r].machine, images_of[i], true, seconds);
+            add_row(&t, rows[r].name, images_of[i], seconds);
+        }
+}
+
+void draw_mesh_step(const char *png) {
+    VitPlan plan = {.data = 2, .tensor = 4, .width = WIDE, .batch_size = 512};
+    VitRun run = model_step(&plan, machine_find("p100-25gbe"), true);
+    double end = 0;
+    for (int i = 0; i < run.num_spans; i++) end = fmax(end, run.spans[i].end);
+    Timeline t = {.title = xprintf("one step: %.3g ms", 1e3 * run.seconds),
+                  .set = {"modelled", run.spans, run.num_spans, true},
+                  .start = end - run.seconds,
+                  .end = end};
+    timelines_draw(png, "A mesh of 2 x 4: two hosts of p100-25gbe, width 1024, 512 images",
+                   "the step began", &t, 1);
+    free(t.title);
+    vit_run_free(&run);
 }
