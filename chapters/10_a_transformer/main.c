@@ -470,6 +470,12 @@ typedef struct Notebook {
 // part.
 
 // ## The program
+//
+// This is the loop, and here are five epochs of it:
+//
+// ![Training loss and test accuracy, on four devices that split every
+// block.](plots/10_a_transformer.png "Two panels over five epochs: the training loss falls from
+// 0.65 to 0.31, the test accuracy rises from 0.82 to 0.86.")
 
 static double training_loop(Notebook *nb, Vit *v, DataIter *train_iter) {
     Tensor *X, *y, *losses[MOST_SPLIT];
