@@ -162,9 +162,10 @@ typedef struct Notebook {
 //
 // behind/tables.c:print_best_hidden
 //
-// Both make splitting the layers less attractive, because the sums are now a larger part of a step.
-// In bfloat16, 8 x 1 is the fastest with 512 images, and with 64, there is little left to gain. So
-// first hide the gradients, and split the layers only as far as you must.
+// On the DGX, both make splitting the layers less attractive, because the sums are now a larger
+// part of a step. In bfloat16, 8 x 1 is the fastest with 512 images, and with 64, it is nearly as
+// fast as 4 x 2. Where links are slow, as on the other two machines, gradients take so long that it
+// still pays to divide them.
 //
 // ## Another number of devices
 //
