@@ -246,10 +246,11 @@ typedef struct Notebook {
 // behind/tables.c:print_bits
 //
 // Three devices have 3, 3 and 2 heads. Three parts do not fit into the tree, so each of these
-// devices adds from first to last. The equality for 2, 4 and 8 is useful: instead of judging
-// whether two losses look similar, you have a test that catches every mistake below. On GPUs,
-// kernels add in whichever order is fastest. There, compare a few steps in float64 with a
-// tolerance, as `mlp.py` does. Rounding is then so small that no mistake hides in it.
+// devices adds from first to last. Their parameters differ, although the printed losses are equal.
+// The equality for 2, 4 and 8 is useful: instead of judging whether two losses look similar, you
+// have a test that catches every mistake below. On GPUs, kernels add in whichever order is fastest.
+// There, compare a few steps in float64 with a tolerance, as `mlp.py` does. Rounding is then so
+// small that no mistake hides in it.
 //
 // ## What it costs
 //
@@ -335,8 +336,8 @@ typedef struct Notebook {
 // in the backward pass, the first product of the pair needs all tokens again, for the gradient of
 // its weight. So they are gathered a second time. A block then has four reduce-scatters and
 // six all-gathers instead of four and four, and sends 5/4 as many bytes. Megatron-LM does the same,
-// and hides these two behind products. (The code is in `sequence.c`. In PyTorch, you get it
-// from `SequenceParallel()`, as chapter 11 shows, which keeps what was gathered instead.)
+// and hides these two behind products. (The code is in `sequence.c`. In PyTorch,
+// `SequenceParallel()` does all of this (chapter 11), but keeps what was gathered.)
 //
 // There is one more change. A layer norm's weight is on every device, and now each device has seen
 // only a part of the tokens, so its gradient is only a part of the sum. After the backward pass,
@@ -383,10 +384,10 @@ typedef struct Notebook {
 //
 // What should you do?
 //
-// - If the network fits, split the images.
+// - If the network fits, and each device has enough images to compute, split the images.
 // - If it does not fit, and each device still has many tokens, use ZeRO-3 (chapter 9). It sends 1.5
 //   times as much as data parallelism, and can hide much of it. Splitting the layers sends more if
-//   $b T > 4.5 D$.
+//   $b T > 4.5 D$, where $b$ counts the images of all devices.
 // - If a step has few tokens, or if the activations of a single sequence do not fit, split the
 // layers
 //   over devices with fast links, usually within a host. Large models do both, and split the images
