@@ -1,5 +1,5 @@
 #!/bin/sh
-# wasm_test.sh BUILD: chapters 0 to 4, 6, 7, 9 and 10 as WebAssembly, under Node, print what they print here with the same
+# wasm_test.sh BUILD: chapters 0 to 4, 6, 7, 9 to 11 as WebAssembly, under Node, print what they print here with the same
 # kernels (instructions for four floats, on CPUs that have them), but for what is measured; and so do their modelled figures.
 . "$(dirname "$0")/tap.sh"
 grep -q "^WASM_CC := ." "$build/config.mk" || skip_all "chapters as WebAssembly" "no clang for WebAssembly: make setup wasm"

@@ -297,6 +297,7 @@ typedef struct Notebook {
 // needs with the limit:
 //
 // behind/tables.c:print_split_memory
+//
 // (We train with a learning rate of 0.0003 here.) *Kept* are parameters, gradients and moments, and
 // each of the four devices has little more than a quarter of them. So four devices have trained a
 // network that does not fit on one, and again, no bit differs.
@@ -389,9 +390,8 @@ typedef struct Notebook {
 //   times as much as data parallelism, and can hide much of it. Splitting the layers sends more if
 //   $b T > 4.5 D$, where $b$ counts the images of all devices.
 // - If a step has few tokens, or if the activations of a single sequence do not fit, split the
-// layers
-//   over devices with fast links, usually within a host. Large models do both, and split the images
-//   across hosts (chapter 11).
+//   layers over devices with fast links, usually within a host. Large models do both, and split the
+//   images across hosts (chapter 11).
 //
 // ## Four mistakes
 //
@@ -644,7 +644,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
                            "no-shuffle data csv live",
                            (Program){.own = own_flags,
                                      .quick_means = "--epochs 1 --train-size 8192",
-                                     .next = "make exercise-10-1"});
+                                     .next = "make exercise-10-1, or make run-11"});
     nb->k = book_devices(nb->flags.devices, 4, 1);
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
     if (nb->k > MOST_SPLIT)

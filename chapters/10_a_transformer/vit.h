@@ -46,8 +46,8 @@ typedef struct VitOptions {
     int data;      // of mesh.c: networks that share each minibatch. 0: only this one
     bool sequence; // outside enter() and leave(), each device has only its part of the tokens
     AdamOptions adam;
-    // over_ranks.c: this process has one device, number `part` of `parts`, and sum() adds over all
-    // of them. If sum is NULL, the process has all devices.
+    // Chapter 11's over_ranks.c: this process has one device, number `part` of `parts`, and sum()
+    // adds over all of them. If sum is NULL, the process has all devices.
     int parts, part;
     void (*sum)(Tensor *const data[], int k);
 } VitOptions;

@@ -17,9 +17,9 @@ typedef struct Notebook {
 // ## Images and layers
 //
 // Data parallelism splits the images, and chapter 10 split the layers of a transformer. With eight
-// devices, you need not choose between the two. Two networks can be split over four devices each,
-// and each network gets half of the images. The devices form a *mesh* of 2 x 4, in PyTorch
-// `init_device_mesh("cuda", (2, 4))`:
+// devices, you need not choose between the two. You can make two copies of the network, split each
+// over four devices, and give each half of the images. (From here on, such a copy is called a
+// *network*.) The devices form a *mesh* of 2 x 4, in PyTorch `init_device_mesh("cuda", (2, 4))`:
 //
 // ```
 //               part 0     part 1     part 2     part 3    of each layer
@@ -51,9 +51,9 @@ typedef struct Notebook {
 // parameters, so it sends less to other networks. (If the tokens are split, it sends 5/4 as much
 // within its network, as chapter 10 explains.)
 //
-// All meshes compute the same bits. Chapter 10's tree, for the sums that split layers cut, is not
-// enough for this. The gradient of a weight is a sum over all tokens of the minibatch, and a mesh
-// cuts this sum, too. So it is also added in groups, halves to halves. There are 32 of them. A
+// All meshes compute the same bits. Chapter 10's tree orders only the sums that split layers cut,
+// and this is not enough. The gradient of a weight is a sum over all tokens of the minibatch, and a
+// mesh cuts this sum, too. So it is also added in groups, halves to halves. There are 32 of them. A
 // network with a quarter of the images has 8. (The same holds for devices that split the tokens.)
 //
 // The mesh can also consist of chapter 8's ranks, with one device each (`over_ranks.c`). If a host
@@ -123,9 +123,9 @@ typedef struct Notebook {
 // In a minibatch of $b$ images with $T$ tokens of width $D$, if k devices form networks of t
 // devices each, a device sends about $8 L \cdot b T D \cdot t / k$ numbers within its network, and
 // $24 L D^2 / t$ numbers to others. (A network has $b t / k$ images. Each block has four sums, and
-// each sum sends about twice the size of their tokens. A device has $12 L D^2 / t$ parameters, and
-// sends about twice the size of their gradients. The exact factors, such as $2 (t-1)/t$, change
-// both terms by constants.) The sum is smallest if
+// each sends about twice the size of the network's tokens. A device has $12 L D^2 / t$ parameters,
+// and sends about twice as many gradients. With exact factors, such as $2 (t-1)/t$, both terms are
+// smaller by amounts that do not depend on t.) The sum is smallest if
 //
 // $$t = \sqrt{\frac{3 D k}{b T}}$$
 //
@@ -150,15 +150,15 @@ typedef struct Notebook {
 // one of each host, exchange gradients one after the other, and update.")
 //
 // With 64 images, though, a single GPU is faster than all meshes on these two hosts. There are so
-// few tokens that the gradients are the larger exchange. So they should be the ones that stay
-// inside a host: number the devices column by column. Lab 11 does this, and a step on 4 x 2 then
-// takes 42 ms instead of 147.6. The rule behind both cases is to keep the larger exchange inside a
-// host.
+// few tokens that with 4 x 2, a device sends 17 MB of sums, but 152 MB of gradients. So the
+// gradients should be what stays inside a host: number the devices column by column. Then a step on
+// 4 x 2 takes 42 ms instead of 147.6, less than on one GPU. (In lab 11, you do this with 2 x 4.)
+// The rule behind both cases is to keep the larger exchange inside a host.
 //
 // The exchange of gradients can overlap with the backward pass (chapter 6), and the sums of a block
 // cannot. In the next table, gradients are hidden as well as possible. In the rows of bfloat16,
-// products are computed by tensor cores, and everything takes half the bytes (more about this
-// below):
+// products are computed by tensor cores, and everything takes half the bytes, even what should stay
+// in float32 (more about this below):
 //
 // behind/tables.c:print_best_hidden
 //

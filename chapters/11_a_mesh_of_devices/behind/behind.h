@@ -3,10 +3,10 @@
 
 #include "chapters/10_a_transformer/runs.h"
 
-// ranks.c, or no_ranks.c where there is one process. In a program of several ranks, the former
-// comes before everything else. The latter makes the first steps on a mesh over all ranks, and on
-// one device alone, and prints both.
+// ranks.c, or no_ranks.c where there is one process. In a program of several ranks, this comes
+// before everything else.
 void ranks_before_flags(void);
+// Makes the first steps on a mesh over all ranks, and on one device alone, and prints both.
 void compare_over_ranks(const VitPlan *plan, const Dataset *data, int threads);
 
 // tables.c: meshes beside one device (runs[0]): whether they have its bits, and what a device
