@@ -149,7 +149,7 @@ async function runFrom(made, { program }) {
     }
     stopRunning = () => end({ text: "\r\x1b[Kstopped\n", error: true, status: "stopped" });
     try {
-        if (program[1] > "2") await loadImages();
+        if (parseInt(program, 10) > 2) await loadImages();
         worker = await workerOf(program, (message) => "status" in message ? end(message) : isOver || showMessage(made, message));
         if (isOver) worker.stop(); // while it was being loaded
         else worker.run(made.line.value.split(/\s+/).filter(Boolean), { "images/none": new Uint8Array(0), ...images() });
