@@ -565,6 +565,7 @@ static void train_within_limit(const Notebook *nb) {
     for (int r = 0; r < 3; r++) {
         plans[r].width = 512;
         plans[r].lr = 3e-4f;
+        if (plans[r].steps > 10) plans[r].steps = 10;
         if (plans[r].batch_size > 16) plans[r].batch_size = 16;
     }
     int n = plans->batch_size % 4 == 0 ? 3 : 2; // tokens are split into equal parts
@@ -641,7 +642,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
                            "devices batch-size lr=0.001 epochs=5 seed train-size test-size steps "
                            "no-shuffle data csv live",
                            (Program){.own = own_flags,
-                                     .quick_means = "--epochs 1 --train-size 8192",
+                                     .quick_means = "--epochs 1 --train-size 5120 --test-size 2000",
                                      .next = "make exercise-10-1, or make run-11"});
     nb->k = book_devices(nb->flags.devices, 4, 1);
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
