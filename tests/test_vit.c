@@ -1,5 +1,5 @@
-// test_vit.c: chapter 10: k devices that split a transformer's layers against one device, to the
-// bit where the sums have equal groups; gradients of the whole network; PyTorch's figures
+// test_vit.c: chapters 10 and 11: k devices that split a transformer's layers against one device,
+// to the bit where the sums have equal groups; gradients of the whole network; PyTorch's figures
 // (tests/reference/vit.safetensors; make_vit.py there says what it holds); bytes; late queues; and
 // that each mistake of mistakes.h shows. To be run from the repository root.
 #include "chapters/10_a_transformer/mesh.h"

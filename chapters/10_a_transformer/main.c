@@ -617,17 +617,6 @@ static void tell_the_story(Notebook *nb) {
     if (!interrupted() && has_four && nb->has_values) make_mistakes(nb);
 }
 
-static void check_equal_parts(const Notebook *nb) {
-    static const char equal[] =
-        "with --sequence, each device has equally many images of a minibatch";
-    int rows = nb->flags.batch_size;
-    int images = nb->flags.train_size ? nb->flags.train_size : 60000;
-    if (rows % nb->k != 0) die_usage(equal, "--batch-size %d: not a multiple of %d", rows, nb->k);
-    if (images % rows % nb->k != 0)
-        die_usage(equal, "--train-size %d: the last minibatch has %d images, not a multiple of %d",
-                  images, images % rows, nb->k);
-}
-
 static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     const Flag own_flags[] = {
         {"width", FLAG_INTEGER, &nb->width, "D", .help = "numbers of a token, a multiple of 8",
@@ -648,7 +637,7 @@ static void read_flags(Notebook *nb, int argc, char *argv[], bool *costs) {
     nb->has_values = nb->flags.backend != BACKEND_MODEL;
     if (nb->k > MOST_SPLIT)
         die_usage("at most 8 devices", "--devices %d: the layers have 8 heads", nb->k);
-    if (nb->sequence) check_equal_parts(nb);
+    if (nb->sequence) check_equal_parts(&nb->flags, nb->k);
     if (nb->width % HEADS != 0)
         die_usage("a multiple of 8, such as 64",
                   "--width %d: each of 8 heads needs as many numbers", nb->width);

@@ -75,6 +75,16 @@ VitRun run_steps(const VitPlan *plan, const Dataset *data) {
     return run;
 }
 
+void check_equal_parts(const Flags *flags, int k) {
+    static const char equal[] =
+        "with --sequence, each device has equally many images of a minibatch";
+    int rows = flags->batch_size, images = flags->train_size ? flags->train_size : 60000;
+    if (rows % k != 0) die_usage(equal, "--batch-size %d: not a multiple of %d", rows, k);
+    if (images % rows % k != 0)
+        die_usage(equal, "--train-size %d: the last minibatch has %d images, not a multiple of %d",
+                  images, images % rows, k);
+}
+
 VitPlan vit_plan(const Flags *flags, int width, int images, int data, int tensor, bool sequence) {
     int rows = flags->batch_size < images ? flags->batch_size : images;
     int steps = images / rows < COMPARED_STEPS ? images / rows : COMPARED_STEPS;

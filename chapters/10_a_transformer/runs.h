@@ -36,6 +36,8 @@ typedef struct VitRun {
     int num_spans;
 } VitRun;
 
+// For --sequence: die_usage()s if k devices do not get equally many images of each minibatch.
+void check_equal_parts(const Flags *flags, int k);
 // At most COMPARED_STEPS steps, with whole minibatches of so many images.
 VitPlan vit_plan(const Flags *flags, int width, int images, int data, int tensor, bool sequence);
 // The first steps of a training, on devices 0 to k-1, with the same minibatches each time. Ends the

@@ -150,10 +150,10 @@ typedef struct Notebook {
 // one of each host, exchange gradients one after the other, and update.")
 //
 // With 64 images, though, a single GPU is faster than all meshes on these two hosts. There are so
-// few tokens that with 4 x 2, a device sends 17 MB of sums, but 152 MB of gradients. So the
-// gradients should be what stays inside a host: number the devices column by column. Then a step on
-// 4 x 2 takes 42 ms instead of 147.6, less than on one GPU. (In lab 11, you do this with 2 x 4.)
-// The rule behind both cases is to keep the larger exchange inside a host.
+// few tokens that with 4 x 2, a device sends 17 MB of sums, but 152 MB of gradients. So it is the
+// gradients that should stay inside a host: number the devices column by column. Then a step on 4 x
+// 2 takes 42 ms instead of 147.6, less than on one GPU. (In lab 11, you do this with 2 x 4.) In
+// both cases, the rule is to keep the larger exchange inside a host.
 //
 // The exchange of gradients can overlap with the backward pass (chapter 6), and the sums of a block
 // cannot. In the next table, gradients are hidden as well as possible. In the rows of bfloat16,
@@ -170,14 +170,14 @@ typedef struct Notebook {
 //
 // ## Another number of devices
 //
-// A training that was stopped may have to go on with fewer devices. The parts that four devices
-// keep must then be put together, and cut again. `vit_save()` puts together the parameters and both
-// moments of Adam:
+// A training that was stopped may have to continue on fewer devices. The parts that four devices
+// keep must then be joined and cut again. `vit_save()` joins the parameters and both moments of
+// Adam:
 //
 // 10_a_transformer/checkpoint.c:vit_save
 //
-// `vit_resume()` cuts them for the devices that there are. Here a training on four devices stops
-// after ten of twenty steps, and goes on with one or with two:
+// `vit_resume()` cuts them for the devices that there are. Here, a training on four devices stops
+// after ten of its twenty steps, and continues on one or two devices:
 //
 // behind/tables.c:print_resharded
 //
@@ -258,7 +258,7 @@ typedef struct Notebook {
 // - About $\sqrt{3 D k / (b T)}$ devices for each network send the fewest bytes. Keep the larger
 //   exchange inside a host. Usually, these are the sums of split layers.
 // - If all sums are added in the same tree, then all meshes compute the same bits.
-// - A checkpoint of whole tensors can go on with any number of devices.
+// - From a checkpoint of whole tensors, a training can continue on any number of devices.
 // - In bfloat16, a number that is added to a large sum can be lost. So gradients are summed in
 //   float32, and weights have a float32 copy.
 //
@@ -426,15 +426,7 @@ static void read_mesh(Notebook *nb) {
     if (nb->tensor > MOST_SPLIT)
         die_usage("at most 8 devices for a network", "%d devices: the layers have 8 heads",
                   nb->tensor);
-    static const char equal[] =
-        "with --sequence, each device has equally many images of a minibatch";
-    int rows = nb->flags.batch_size, k = nb->data * nb->tensor;
-    int images = nb->flags.train_size ? nb->flags.train_size : 60000;
-    if (nb->sequence && rows % k != 0)
-        die_usage(equal, "--batch-size %d: not a multiple of %d", rows, k);
-    if (nb->sequence && images % rows % k != 0)
-        die_usage(equal, "--train-size %d: the last minibatch has %d images, not a multiple of %d",
-                  images, images % rows, k);
+    if (nb->sequence) check_equal_parts(&nb->flags, nb->data * nb->tensor);
 }
 
 static void read_flags(Notebook *nb, int argc, char *argv[]) {

@@ -20,7 +20,6 @@ void print_resharded(const VitRun runs[], int n);
 double print_best_mesh(void);
 // The shortest possible times: gradients overlap with all that is computed. Also in bfloat16.
 void print_best_hidden(void);
-
 // A step on a mesh of two hosts, as a picture.
 void draw_mesh_step(const char *png);
 
